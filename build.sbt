@@ -1,0 +1,66 @@
+val sparkVersion = "4.2.0"
+val deltaVersion = "4.4.0"
+
+ThisBuild / version := IO.read(file("VERSION")).trim
+ThisBuild / organization := "io.lakestep"
+ThisBuild / scalaVersion := "2.13.18"
+
+/** The `--add-opens` that Spark itself passes to a JDK 17 driver. */
+val sparkJvmOptions = Seq(
+  "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect",
+  "java.base/java.io", "java.base/java.net", "java.base/java.nio", "java.base/java.util",
+  "java.base/java.util.concurrent", "java.base/java.util.concurrent.atomic",
+  "java.base/jdk.internal.ref", "java.base/sun.nio.ch", "java.base/sun.nio.cs",
+  "java.base/sun.security.action", "java.base/sun.util.calendar"
+).map(module => s"--add-opens=$module=ALL-UNNAMED") ++ Seq("-Djdk.reflect.useDirectMethodHandle=false")
+
+lazy val deltaJars = taskKey[File]("A folder with the JARs that Delta adds to Spark's own")
+
+lazy val lakestep = (project in file("."))
+  .enablePlugins(Antlr4Plugin)
+  .settings(
+    name := "lakestep-spark_4.2",
+    Compile / scalaSource := baseDirectory.value / "scala/src/main/scala",
+    Compile / javaSource := baseDirectory.value / "scala/src/main/java",
+    Compile / resourceDirectory := baseDirectory.value / "scala/src/main/resources",
+    Test / scalaSource := baseDirectory.value / "scala/src/test/scala",
+    Test / resourceDirectory := baseDirectory.value / "scala/src/test/resources",
+    Antlr4 / sourceDirectory := baseDirectory.value / "sql-grammar",
+    Antlr4 / antlr4Version := "4.13.1",
+    Antlr4 / antlr4PackageName := Some("io.lakestep.sql.parser"),
+    Antlr4 / antlr4GenListener := false,
+    Antlr4 / antlr4GenVisitor := true,
+    // The runtime is Spark's own; the plugin would add it to the JAR.
+    libraryDependencies ~= (_.filterNot(_.name == "antlr4-runtime")),
+    libraryDependencies ++= Seq(
+      "org.apache.spark" %% "spark-sql" % sparkVersion % Provided,
+      "org.apache.spark" %% "spark-hive" % sparkVersion % Provided,
+      "io.delta" % "delta-spark_4.2_2.13" % deltaVersion % Provided,
+      "org.scalatest" %% "scalatest" % "3.2.20" % Test
+    ),
+    scalacOptions ++= Seq(
+      "-deprecation", "-feature", "-unchecked", "-release", "17",
+      "-Werror", "-Xlint", "-Wunused", "-Wconf:src=.*/src_managed/.*:s"
+    ),
+    javacOptions ++= Seq("-source", "17", "-target", "17"),
+    Compile / resourceGenerators += Def.task {
+      val file = (Compile / resourceManaged).value / "lakestep-build.properties"
+      IO.write(file, s"version=${version.value}\nspark=$sparkVersion\ndelta=$deltaVersion\n")
+      Seq(file)
+    }.taskValue,
+    Test / fork := true,
+    Test / parallelExecution := false,
+    Test / javaOptions ++= sparkJvmOptions ++ Seq("-Xmx3g"),
+    Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oDF"),
+    assembly / assemblyJarName := s"lakestep-spark_4.2_2.13-${version.value}.jar",
+    assembly / assemblyOption ~= (_.withIncludeScala(false)),
+    deltaJars := {
+      val folder = target.value / "delta-jars"
+      val files = (Compile / update).value
+        .select(module = moduleFilter("io.delta", "*") | moduleFilter("io.unitycatalog", "*"))
+        .filter(_.getName.endsWith(".jar"))
+      IO.createDirectory(folder)
+      files.foreach(f => IO.copyFile(f, folder / f.getName, preserveLastModified = true))
+      folder
+    }
+  )

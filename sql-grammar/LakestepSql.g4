@@ -1,0 +1,7 @@
+grammar LakestepSql;
+
+singleStatement
+    : .*? EOF #passThrough
+    ;
+
+ANY : . ;
