@@ -1,0 +1,196 @@
+package io.lakestep.storage
+
+import java.io.{FileInputStream, FileOutputStream, IOException}
+import java.nio.channels.{ClosedByInterruptException, FileChannel}
+import java.nio.file.{
+  AccessDeniedException,
+  DirectoryIteratorException,
+  FileAlreadyExistsException,
+  FileSystemException,
+  Files,
+  NoSuchFileException,
+  NotDirectoryException,
+  Path,
+  StandardOpenOption
+}
+import java.nio.file.attribute.BasicFileAttributes
+import java.util.UUID
+
+import scala.jdk.CollectionConverters._
+import scala.util.Using
+import scala.util.control.NonFatal
+
+import io.lakestep.Errors
+
+/**
+ * The local disk: a file appears under its name by a hard link, whole and at most once.
+ *
+ * The content goes to a temporary file first, then a link gives it its name: `link` fails when the
+ * name is taken, in this process and in any other. With `durable` the content is forced to the
+ * device before the link and the folder after it; a machine that loses power then keeps what was
+ * answered with `Created`. Without it a crash of the process loses nothing, one of the machine may.
+ *
+ * Paths: absolute paths, taken as they stand, and `file:` URIs, whose escapes are decoded.
+ *
+ * @param durable whether content and folders are forced to the device
+ */
+final class LocalStore(durable: Boolean = true) extends ObjectStore {
+
+  override def putIfAbsent(path: String, bytes: Array[Byte]): PutOutcome = {
+    val target = LocalPath(path)
+    if (Files.exists(target)) PutOutcome.AlreadyExists
+    else
+      explained(path) {
+        makeFolders(target.getParent)
+        val temporary = temporaryFor(target)
+        try {
+          write(temporary, bytes)
+          link(target, temporary, path)
+        } finally
+          try Files.deleteIfExists(temporary)
+          catch { case NonFatal(_) => () }
+      }
+  }
+
+  private def link(target: Path, temporary: Path, path: String): PutOutcome =
+    try {
+      Files.createLink(target, temporary)
+      try {
+        syncFolder(target.getParent)
+        PutOutcome.Created
+      } catch { case e: IOException => PutOutcome.Unknown(e) }
+    } catch {
+      case _: FileAlreadyExistsException => PutOutcome.AlreadyExists
+      case e: UnsupportedOperationException =>
+        throw Errors.caused(
+          "LAKESTEP_STORE_WITHOUT_PUT_IF_ABSENT",
+          e,
+          "path" -> path,
+          "reason" -> "this file system has no hard links"
+        )
+    }
+
+  override def get(path: String): Option[Array[Byte]] = {
+    val file = LocalPath(path)
+    try
+      if (Files.isDirectory(file)) None
+      else Some(Using.resource(new FileInputStream(file.toFile))(_.readAllBytes()))
+    catch {
+      case _: IOException if !Files.exists(file) => None
+      case e: IOException => throw readFailed(path, e)
+    }
+  }
+
+  override def list(dir: String, from: String): Vector[StoredFile] = {
+    val folder = LocalPath(dir)
+    try
+      Using.resource(Files.newDirectoryStream(folder, (p: Path) => nameOf(p) >= from)) { stream =>
+        stream.iterator.asScala.flatMap(stored).toVector.sortBy(_.name)
+      }
+    catch {
+      case _: NoSuchFileException | _: NotDirectoryException => Vector.empty
+      case e: DirectoryIteratorException => throw readFailed(dir, e)
+      case e: IOException => throw readFailed(dir, e)
+    }
+  }
+
+  private def stored(file: Path): Option[StoredFile] =
+    try {
+      val attributes = Files.readAttributes(file, classOf[BasicFileAttributes])
+      Option.when(attributes.isRegularFile)(
+        StoredFile(nameOf(file), attributes.size, attributes.lastModifiedTime.toMillis)
+      )
+    } catch { case _: NoSuchFileException => None }
+
+  override def exists(path: String): Boolean = Files.isRegularFile(LocalPath(path))
+
+  override def delete(path: String): Unit = {
+    val file = LocalPath(path)
+    if (Files.isRegularFile(file)) explained(path)(Files.deleteIfExists(file))
+  }
+
+  override def deleteFolder(dir: String): Unit = {
+    val folder = LocalPath(dir)
+    if (Files.isDirectory(folder)) explained(dir) {
+      Using.resource(Files.walk(folder)) { walked =>
+        walked.iterator.asScala.toVector.reverseIterator.foreach(Files.deleteIfExists)
+      }
+    }
+  }
+
+  override def sync(path: String): Unit =
+    if (durable) explained(path) {
+      val file = LocalPath(path)
+      force(file)
+      syncFolder(file.getParent)
+    }
+
+  /** A new name in a folder that is in no listing of log files: `_delta_log/_lakestep/tmp`. */
+  private def temporaryFor(target: Path): Path = {
+    val parents = Iterator.iterate(target.getParent)(_.getParent).takeWhile(_ != null)
+    val folder = parents
+      .find(p => p.getFileName != null && nameOf(p) == "_delta_log")
+      .map(_.resolve("_lakestep").resolve("tmp"))
+      .getOrElse(target.getParent.resolve("tmp"))
+    Files.createDirectories(folder)
+    folder.resolve(s"${UUID.randomUUID()}.tmp")
+  }
+
+  private def write(file: Path, bytes: Array[Byte]): Unit =
+    Using.resource(new FileOutputStream(file.toFile)) { out =>
+      out.write(bytes)
+      if (durable) out.getFD.sync()
+    }
+
+  private def makeFolders(folder: Path): Unit =
+    if (!Files.isDirectory(folder)) {
+      Option(folder.getParent).foreach(makeFolders)
+      try {
+        Files.createDirectory(folder)
+        Option(folder.getParent).foreach(syncFolder)
+      } catch { case _: FileAlreadyExistsException if Files.isDirectory(folder) => () }
+    }
+
+  private def syncFolder(folder: Path): Unit = if (durable) force(folder)
+
+  /** An interrupt closes a channel under its owner; it is put aside and given back afterwards. */
+  private def force(path: Path): Unit = {
+    def once(): Unit =
+      Using.resource(FileChannel.open(path, StandardOpenOption.READ))(_.force(true))
+    val interrupted = Thread.interrupted()
+    try once()
+    catch {
+      case _: ClosedByInterruptException =>
+        Thread.interrupted()
+        try once()
+        finally Thread.currentThread.interrupt()
+    } finally if (interrupted) Thread.currentThread.interrupt()
+  }
+
+  private def nameOf(path: Path): String = path.getFileName.toString
+
+  private def readFailed(path: String, e: Throwable) =
+    Errors.caused("LAKESTEP_STORE_READ_FAILED", e, "path" -> path, "reason" -> String.valueOf(e))
+
+  private def explained[A](path: String)(body: => A): A =
+    try body
+    catch { case e: IOException => throw LocalStore.explain(path, e) }
+}
+
+object LocalStore {
+
+  private def explain(path: String, e: IOException): Throwable = {
+    val reason = e match {
+      case f: FileSystemException => Option(f.getReason).getOrElse(f.toString)
+      case other => String.valueOf(other.getMessage)
+    }
+    val condition =
+      if (reason.contains("No space left") || reason.contains("quota")) "LAKESTEP_STORE_FULL"
+      else if (
+        e.isInstanceOf[AccessDeniedException] || reason.contains("Permission denied") ||
+        reason.contains("Read-only file system")
+      ) "LAKESTEP_STORE_ACCESS_DENIED"
+      else "LAKESTEP_STORE_WRITE_FAILED"
+    Errors.caused(condition, e, "path" -> path, "reason" -> reason)
+  }
+}

@@ -1,0 +1,76 @@
+package io.lakestep.storage
+
+/** A file of a folder: its plain name, its length, and the store's own modification time. */
+final case class StoredFile(name: String, sizeBytes: Long, modifiedMs: Long)
+
+/** What a put-if-absent did. */
+sealed trait PutOutcome
+
+object PutOutcome {
+
+  /** This call created the file, and the file is durable. */
+  case object Created extends PutOutcome
+
+  /** The file existed before this call, which changed nothing. */
+  case object AlreadyExists extends PutOutcome
+
+  /**
+   * The store gave no clear answer: the file may exist with these bytes, may come to exist later,
+   * or may never exist. Only a later `get` that finds the file decides.
+   */
+  final case class Unknown(cause: Throwable) extends PutOutcome
+}
+
+/**
+ * The only way in which the timeline and the commit protocol see storage.
+ *
+ * A path is a URI as text (`scheme:/a%20b`), or, for the local disk, an absolute path without a
+ * scheme, which is taken as it stands. Guarantees:
+ *
+ *  1. `putIfAbsent` creates a file with its whole content or not at all; of any number of callers
+ *     for one path at most one is told `Created`. Missing parent folders are made.
+ *  1. A reader never sees a half-written file: `get`, `list` and `exists` show a file only with
+ *     its whole content.
+ *  1. `get`, `exists` and `list` are strongly consistent: what a finished put created is seen by
+ *     every call that starts later, anywhere.
+ *  1. What `Created` was answered for survives a crash of this process and of the machine.
+ *  1. A call that throws has changed nothing that a reader can see; where that cannot be known the
+ *     answer is `Unknown`, never an exception.
+ *  1. Temporary files never stand in a `_delta_log` folder and are in no listing.
+ *
+ * Every method may be called by any number of threads at once.
+ */
+trait ObjectStore {
+
+  /**
+   * Creates the file if no file has this path; see guarantees 1, 2, 4 and 5.
+   *
+   * Conditions: LAKESTEP_STORE_FULL, LAKESTEP_STORE_ACCESS_DENIED, LAKESTEP_STORE_WRITE_FAILED,
+   * LAKESTEP_STORE_WITHOUT_PUT_IF_ABSENT.
+   */
+  def putIfAbsent(path: String, bytes: Array[Byte]): PutOutcome
+
+  /** The whole content, or nothing when there is no such file. */
+  def get(path: String): Option[Array[Byte]]
+
+  /**
+   * The files of exactly this folder whose names are not less than `from`, in the order of their
+   * names as strings; folders are not listed. Empty when the folder does not exist.
+   */
+  def list(dir: String, from: String): Vector[StoredFile]
+
+  /** Whether a file has this path. */
+  def exists(path: String): Boolean
+
+  /** After this no file has this path; idempotent. */
+  def delete(path: String): Unit
+
+  /** After this the folder and everything below it are gone; idempotent. */
+  def deleteFolder(dir: String): Unit
+
+  /**
+   * Makes a file durable that somebody else wrote, its name included. Does nothing on a store
+   * where a finished write is durable.
+   */
+  def sync(path: String): Unit
+}
