@@ -1,7 +1,116 @@
+/*
+ * The statements that Lakestep adds to Spark SQL. The last alternative of singleStatement passes
+ * every other text through to Delta's and Spark's parsers, untouched.
+ */
 grammar LakestepSql;
 
+options { caseInsensitive = true; }
+
 singleStatement
-    : .*? EOF #passThrough
+    : begin (SEMICOLON+ piece)* SEMICOLON+ end=blockEnd SEMICOLON* EOF      #transactionBlock
+    | begin SEMICOLON+ piece (SEMICOLON+ piece)* SEMICOLON* EOF             #unfinishedBlock
+    | begin SEMICOLON* EOF                                                  #beginTransaction
+    | COMMIT (WORK | TRANSACTION)? SEMICOLON* EOF                           #commitTransaction
+    | ROLLBACK (WORK | TRANSACTION)? SEMICOLON* EOF                         #rollbackTransaction
+    | SHOW TRANSACTIONS SEMICOLON* EOF                                      #showTransactions
+    | RECOVER SEMICOLON* EOF                                                #recover
+    | .*? EOF                                                               #passThrough
     ;
 
-ANY : . ;
+begin
+    : BEGIN (TRANSACTION | WORK)? name=identifier?
+    | START TRANSACTION name=identifier?
+    ;
+
+blockEnd
+    : COMMIT (WORK | TRANSACTION)?                                          #blockCommit
+    | ROLLBACK (WORK | TRANSACTION)?                                        #blockRollback
+    ;
+
+/* One statement of a block: a Spark script with its own semicolons, or everything up to the next one. */
+piece
+    : script
+    | token=~(SEMICOLON | BEGIN | COMMIT | ROLLBACK | START) (~SEMICOLON)*
+    ;
+
+script
+    : BEGIN (NOT ATOMIC)? scriptPart* END (~SEMICOLON)*
+    ;
+
+scriptPart
+    : nestedScript
+    | CASE scriptPart* END CASE?
+    | END (IF | WHILE | FOR | LOOP | REPEAT)
+    | ~(BEGIN | CASE | END)
+    ;
+
+nestedScript
+    : BEGIN (NOT ATOMIC)? scriptPart* END
+    ;
+
+identifier
+    : IDENTIFIER
+    | BACKQUOTED_IDENTIFIER
+    | nonReserved
+    ;
+
+/* Keywords of this grammar that may name a transaction. */
+nonReserved
+    : RECOVER | REPEAT | SHOW | START | TRANSACTIONS
+    ;
+
+ATOMIC: 'ATOMIC';
+BEGIN: 'BEGIN';
+CASE: 'CASE';
+COMMIT: 'COMMIT';
+END: 'END';
+FOR: 'FOR';
+IF: 'IF';
+LOOP: 'LOOP';
+NOT: 'NOT';
+RECOVER: 'RECOVER';
+REPEAT: 'REPEAT';
+ROLLBACK: 'ROLLBACK';
+SHOW: 'SHOW';
+START: 'START';
+TRANSACTION: 'TRANSACTION';
+TRANSACTIONS: 'TRANSACTIONS';
+WHILE: 'WHILE';
+WORK: 'WORK';
+
+SEMICOLON: ';';
+
+STRING
+    : '\'' ( ~('\'' | '\\') | ('\\' .) | '\'\'' )* '\''
+    | '"' ( ~('"' | '\\') | ('\\' .) | '""' )* '"'
+    | 'R\'' ~'\''* '\''
+    | 'R"' ~'"'* '"'
+    ;
+
+IDENTIFIER
+    : (LETTER | DIGIT | '_')+
+    ;
+
+BACKQUOTED_IDENTIFIER
+    : '`' ( ~'`' | '``' )* '`'
+    ;
+
+fragment DIGIT: [0-9];
+fragment LETTER: [A-Z];
+
+SIMPLE_COMMENT
+    : '--' ('\\\n' | ~[\r\n])* '\r'? '\n'? -> channel(HIDDEN)
+    ;
+
+BRACKETED_COMMENT
+    : '/*' ( BRACKETED_COMMENT | . )*? '*/' -> channel(HIDDEN)
+    ;
+
+WS
+    : [ \r\n\t\f\u00A0\u3000]+ -> channel(HIDDEN)
+    ;
+
+/* Everything else is one token a character: a text that is not ours is never refused here. */
+OTHER
+    : .
+    ;

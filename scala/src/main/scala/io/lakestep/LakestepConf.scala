@@ -1,0 +1,53 @@
+package io.lakestep
+
+/** One configuration key with its meaning. Every key is listed in README. */
+final case class ConfKey[T](key: String, default: T, doc: String, parse: String => T) {
+  def from(get: String => Option[String]): T = get(key).fold(default) { text =>
+    try parse(text)
+    catch {
+      case cause: RuntimeException =>
+        throw Errors.caused("LAKESTEP_INVALID_SETTING", cause, "key" -> key, "value" -> text)
+    }
+  }
+}
+
+object LakestepConf {
+
+  val Root: ConfKey[Option[String]] = ConfKey(
+    "spark.lakestep.root",
+    None,
+    "Folder of the timeline, shared by everyone who writes the same tables. " +
+      "Default: _lakestep in the warehouse folder.",
+    text => Some(text.trim).filter(_.nonEmpty)
+  )
+
+  val SyncFiles: ConfKey[Boolean] = ConfKey(
+    "spark.lakestep.commit.syncFiles",
+    true,
+    "On a local disk, make log, timeline and data files durable (fsync) before they count.",
+    _.trim.toBoolean
+  )
+
+  val MaxAttempts: ConfKey[Int] = ConfKey(
+    "spark.lakestep.commit.maxAttempts",
+    50,
+    "How often COMMIT validates again after another transaction took the next timeline entry.",
+    _.trim.toInt
+  )
+
+  val PublishThreads: ConfKey[Int] = ConfKey(
+    "spark.lakestep.commit.publishThreads",
+    8,
+    "How many tables one process publishes at the same time.",
+    _.trim.toInt
+  )
+
+  val Observer: ConfKey[Option[String]] = ConfKey(
+    "spark.lakestep.commit.observer",
+    None,
+    "Class that is told of every step of a commit. For tests.",
+    text => Some(text.trim).filter(_.nonEmpty)
+  )
+
+  val all: Seq[ConfKey[_]] = Seq(Root, SyncFiles, MaxAttempts, PublishThreads, Observer)
+}

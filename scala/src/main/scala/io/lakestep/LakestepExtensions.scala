@@ -1,0 +1,45 @@
+package io.lakestep
+
+import io.delta.sql.DeltaSparkSessionExtension
+import org.apache.spark.sql.SparkSessionExtensions
+import org.apache.spark.sql.delta.lakestep.SparkInternals
+import org.apache.spark.sql.internal.StaticSQLConf
+
+import io.lakestep.catalog.CatalogSetting
+import io.lakestep.overlay.OverlaySettings
+import io.lakestep.sql.{
+  LakestepParser, ParserOrder, RedirectTables, ResolveTransactionBlock, StatementStrategy
+}
+
+/**
+ * `spark.sql.extensions=io.lakestep.LakestepExtensions` is all that a session needs: Delta's
+ * extension comes along, and the catalog, file system and log stores are set where the user has
+ * not set them.
+ */
+class LakestepExtensions extends (SparkSessionExtensions => Unit) {
+
+  override def apply(extensions: SparkSessionExtensions): Unit = {
+    Versions.checkRuntime()
+    SparkInternals.driver.foreach { case (conf, context) =>
+      OverlaySettings.install(conf, context.hadoopConfiguration)
+      CatalogSetting.install(conf)
+    }
+    if (listsDelta) ParserOrder.injectOutermost(extensions, new LakestepParser(_, _))
+    else {
+      new DeltaSparkSessionExtension().apply(extensions)
+      extensions.injectParser(new LakestepParser(_, _))
+    }
+    extensions.injectHintResolutionRule(RedirectTables(_))
+    extensions.injectResolutionRule(ResolveTransactionBlock(_))
+    extensions.injectPlannerStrategy(StatementStrategy(_))
+  }
+
+  private def listsDelta: Boolean =
+    SparkInternals.driver.exists { case (conf, _) =>
+      conf
+        .get(StaticSQLConf.SPARK_SESSION_EXTENSIONS.key, "")
+        .split(",")
+        .map(_.trim)
+        .contains(classOf[DeltaSparkSessionExtension].getName)
+    }
+}

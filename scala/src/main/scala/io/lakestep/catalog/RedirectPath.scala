@@ -1,0 +1,30 @@
+package io.lakestep.catalog
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.delta.DeltaTableUtils
+
+import io.lakestep.overlay.OverlayPath
+import io.lakestep.session.Sessions
+
+/** A path that a user typed, as the open transaction sees it. */
+object RedirectPath {
+
+  /**
+   * The overlay of the Delta table that `path` lies in, with what follows the table's root (a
+   * partition, `@v3`) kept. None outside a transaction, for a path without a Delta log, and for a
+   * path that is an overlay already.
+   */
+  def apply(
+      session: SparkSession,
+      path: String,
+      fsOptions: Map[String, String] = Map.empty): Option[String] =
+    for {
+      transaction <- Sessions.open(session)
+      if !OverlayPath.isOverlay(new Path(path))
+      conf = session.sessionState.newHadoopConfWithOptions(fsOptions)
+      plain = DeltaTableUtils.extractIfPathContainsTimeTravel(session, path, fsOptions)._1
+      root <- DeltaTableUtils.findDeltaTableRoot(session, new Path(plain), fsOptions)
+      overlay <- transaction.overlayOf(root, conf)
+    } yield overlay.toString + path.stripPrefix(root.toString)
+}

@@ -1,0 +1,35 @@
+package io.lakestep.delta
+
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.delta.DeltaLog
+
+/** What Delta keeps beside a log: its cache and checkpoints. Never decides a transaction. */
+object DeltaHousekeeping extends Logging {
+
+  private val LastCommitVersion = "spark.databricks.delta.lastCommitVersionInSession"
+
+  /** Drops Delta's cached state of an overlay. */
+  def invalidate(session: SparkSession, overlay: Path): Unit =
+    DeltaLog.invalidateCache(session, overlay)
+
+  /** Delta notes the version of a session's last commit; a staged version must not stay there. */
+  def forgetStagedVersion(session: SparkSession): Unit = session.conf.unset(LastCommitVersion)
+
+  /**
+   * Writes the checkpoint that Delta itself would have written after publishing `slot`. A failure
+   * is logged: the transaction is committed whatever happens here.
+   */
+  def checkpointIfDue(session: SparkSession, table: Path, slot: Long, interval: Int): Unit =
+    if (slot > 0 && slot % interval == 0) {
+      try {
+        val log = DeltaLog.forTable(session, table)
+        log.checkpoint(log.update())
+      } catch {
+        case NonFatal(failure) => logWarning(s"No checkpoint of $table at version $slot", failure)
+      }
+    }
+}

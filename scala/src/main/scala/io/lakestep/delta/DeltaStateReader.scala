@@ -1,0 +1,3 @@
+package io.lakestep.delta
+
+object DeltaStateReader

@@ -1,0 +1,23 @@
+package io.lakestep.session
+
+import java.nio.file.{Files, Paths}
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+/** One spelling for one table, so that two paths to one log cannot become two tables. */
+object BasePath {
+
+  /** The qualified path; on a local disk with its symbolic links followed. */
+  def canonical(path: Path, conf: Configuration): Path = {
+    val qualified = path.getFileSystem(conf).makeQualified(path)
+    if (qualified.toUri.getScheme != "file") qualified
+    else {
+      val local = Paths.get(qualified.toUri.getPath)
+      if (Files.exists(local)) {
+        val real = new Path(local.toRealPath().toString)
+        real.getFileSystem(conf).makeQualified(real)
+      } else qualified
+    }
+  }
+}

@@ -1,0 +1,57 @@
+package io.lakestep.session
+
+import java.util.concurrent.{ConcurrentHashMap, Executors, ThreadFactory}
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.SparkSession
+
+import io.lakestep.LakestepConf
+import io.lakestep.delta.DeltaStateReader
+import io.lakestep.storage.HadoopObjectStores
+import io.lakestep.transaction.{Clock, CommitObserver, Database, DatabaseOptions, Ids}
+
+/** One [[Database]] for each timeline root of this process, shared by its sessions. */
+object Databases {
+
+  private val databases = new ConcurrentHashMap[String, Database]
+
+  def of(session: SparkSession): Database = databases.computeIfAbsent(root(session), open(session))
+
+  /** `spark.lakestep.root`, or `_lakestep` in the warehouse folder; qualified. */
+  def root(session: SparkSession): String = {
+    val configured = LakestepConf.Root.from(session.conf.getOption)
+    val path = new Path(configured.getOrElse(s"${session.sessionState.conf.warehousePath}/_lakestep"))
+    BasePath.canonical(path, session.sessionState.newHadoopConf()).toString
+  }
+
+  private def open(session: SparkSession)(root: String): Database = {
+    def conf[T](key: io.lakestep.ConfKey[T]): T = key.from(session.conf.getOption)
+    Database.open(
+      root = root,
+      stores = new HadoopObjectStores(session.sessionState.newHadoopConf(), conf(LakestepConf.SyncFiles)),
+      states = DeltaStateReader,
+      clock = Clock.system,
+      ids = Ids.random,
+      observer = conf(LakestepConf.Observer).fold(CommitObserver.none)(observer),
+      options = DatabaseOptions(
+        maxAttempts = conf(LakestepConf.MaxAttempts),
+        executor = Executors.newFixedThreadPool(conf(LakestepConf.PublishThreads), Daemons)
+      )
+    )
+  }
+
+  private def observer(className: String): CommitObserver =
+    Thread.currentThread.getContextClassLoader
+      .loadClass(className)
+      .getDeclaredConstructor()
+      .newInstance()
+      .asInstanceOf[CommitObserver]
+
+  private object Daemons extends ThreadFactory {
+    override def newThread(task: Runnable): Thread = {
+      val thread = new Thread(task, "lakestep-publish")
+      thread.setDaemon(true)
+      thread
+    }
+  }
+}

@@ -1,0 +1,52 @@
+package io.lakestep.session
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.delta.lakestep.{DeltaFacts, StagingListener, StagingObserver}
+
+import io.lakestep.Errors
+
+/**
+ * Every Delta transaction that a statement of an open transaction starts: refused on a base table,
+ * refused where one published commit could not say what it does, and remembered on an overlay.
+ */
+object DeltaStatements {
+
+  def during[T](transaction: SessionTransaction)(body: => T): T =
+    StagingObserver.during(new Listener(transaction))(body)
+
+  private final class Listener(transaction: SessionTransaction)
+      extends StagingListener {
+
+    override def starting(dataPath: Path, facts: => DeltaFacts): Unit =
+      if (!transaction.owns(dataPath)) {
+        throw Errors(
+          "LAKESTEP_BASE_TABLE_IN_TRANSACTION",
+          "table" -> dataPath.toString,
+          "transaction" -> transaction.id
+        )
+      } else {
+        transaction.table(dataPath).foreach { table =>
+          val found = facts
+          found.unpublishable.foreach { reason =>
+            throw Errors(
+              s"LAKESTEP_UNSUPPORTED_TABLE.$reason",
+              "table" -> table.base.toString
+            )
+          }
+          table.learn(
+            TableFacts(
+              name = table.base.toString,
+              tableId = found.tableId,
+              inCommitTimestamps = found.inCommitTimestamps,
+              rowIdHighWaterMark = found.rowIdHighWaterMark,
+              rowTracking = found.rowTracking,
+              changeDataFeed = found.changeDataFeed,
+              columnMapping = found.columnMapping,
+              checkpointInterval = found.checkpointInterval
+            )
+          )
+          transaction.checkCombination(table, table.base.toString)
+        }
+      }
+  }
+}

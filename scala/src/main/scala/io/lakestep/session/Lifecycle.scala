@@ -1,0 +1,116 @@
+package io.lakestep.session
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.SparkSession
+
+import io.lakestep.Errors
+import io.lakestep.delta.DeltaHousekeeping
+import io.lakestep.overlay.StagedWrites
+import io.lakestep.timeline.TimelineEntry
+import io.lakestep.transaction.{
+  BeginRequest, CommitOutcome, IsolationLevel, RecoveredEntry
+}
+
+/** What COMMIT reports: no entry when the transaction wrote nothing. */
+final case class CommitReport(transactionId: String, entry: Option[Long], tables: Int)
+
+/** BEGIN, COMMIT and ROLLBACK of a session: the only code that changes a [[SessionState]]. */
+object Lifecycle {
+
+  def begin(session: SparkSession, name: Option[String]): SessionTransaction =
+    Sessions.state(session) match {
+      case SessionState.Open(open) =>
+        throw Errors("LAKESTEP_TRANSACTION_ALREADY_ACTIVE", "transaction" -> open.id)
+      case SessionState.Failed(id) =>
+        throw Errors("LAKESTEP_TRANSACTION_FAILED", "transaction" -> id)
+      case SessionState.Idle =>
+        val database = Databases.of(session)
+        val begun = database.begin(
+          BeginRequest(
+            name = name,
+            user = session.sparkContext.sparkUser,
+            application = session.sparkContext.applicationId,
+            isolation = IsolationLevel.Snapshot,
+            readOnly = false,
+            notBefore = Sessions.seenEntry(session)
+          )
+        )
+        val transaction = new SessionTransaction(begun, database)
+        Sessions.set(session, SessionState.Open(transaction), begun.snapshot)
+        transaction
+    }
+
+  def commit(session: SparkSession): CommitReport = {
+    val transaction = required(session, "COMMIT")
+    val tables = transaction.written
+    // Until the outcome is known the session counts as failed: whatever is thrown below, no later
+    // statement may run outside a transaction that its author believes to be open.
+    Sessions.set(session, SessionState.Failed(transaction.id), -1L)
+    transaction.database.commit(transaction.begun, tables) match {
+      case CommitOutcome.Committed(entry, slots) =>
+        end(session, transaction, entry)
+        checkpoint(session, transaction, slots)
+        CommitReport(transaction.id, Some(entry), tables.size)
+      case CommitOutcome.NothingToCommit =>
+        transaction.database.discard(transaction.begun, transaction.touchedPaths)
+        end(session, transaction, -1L)
+        CommitReport(transaction.id, None, 0)
+      case CommitOutcome.Conflicted(conflict) =>
+        forget(session, transaction)
+        throw conflict.toException(transaction.id)
+      case CommitOutcome.Unknown(cause) =>
+        forget(session, transaction)
+        throw Errors.caused(
+          "LAKESTEP_TRANSACTION_STATE_UNKNOWN",
+          cause,
+          "transaction" -> transaction.id
+        )
+    }
+  }
+
+  /** Ends the open transaction, or clears a failed one. */
+  def rollback(session: SparkSession): String = Sessions.state(session) match {
+    case SessionState.Failed(id) =>
+      Sessions.set(session, SessionState.Idle, -1L)
+      id
+    case _ =>
+      val transaction = required(session, "ROLLBACK")
+      Sessions.set(session, SessionState.Idle, -1L)
+      forget(session, transaction)
+      transaction.database.discard(transaction.begun, transaction.touchedPaths)
+      transaction.id
+  }
+
+  def recover(session: SparkSession): Seq[RecoveredEntry] =
+    Databases.of(session).recover().entries
+
+  def unfinished(session: SparkSession): Seq[TimelineEntry] = Databases.of(session).unfinished()
+
+  private def required(session: SparkSession, statement: String): SessionTransaction =
+    Sessions.open(session).getOrElse(
+      throw Errors("LAKESTEP_NO_ACTIVE_TRANSACTION", "statement" -> statement)
+    )
+
+  private def end(session: SparkSession, transaction: SessionTransaction, entry: Long): Unit = {
+    Sessions.set(session, SessionState.Idle, entry)
+    forget(session, transaction)
+  }
+
+  private def checkpoint(
+      session: SparkSession,
+      transaction: SessionTransaction,
+      slots: Map[String, Long]): Unit =
+    for {
+      table <- transaction.touched
+      slot <- slots.get(table.base.toString)
+      interval <- table.checkpointInterval
+    } DeltaHousekeeping.checkpointIfDue(session, table.base, slot, interval)
+
+  private def forget(session: SparkSession, transaction: SessionTransaction): Unit = {
+    StagedWrites.forget(transaction.id)
+    DeltaHousekeeping.forgetStagedVersion(session)
+    transaction.touched.map(_.overlay).foreach { overlay: Path =>
+      DeltaHousekeeping.invalidate(session, overlay)
+    }
+  }
+}

@@ -1,0 +1,113 @@
+package io.lakestep.session
+
+import java.util.concurrent.atomic.AtomicReference
+
+import scala.collection.mutable
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+import io.lakestep.Errors
+import io.lakestep.overlay.{Chain, OverlayPath, StagedWrites}
+import io.lakestep.transaction.{BegunTransaction, Database, WrittenTable}
+
+/** What one statement does to the log of a table, as far as one published commit can say it. */
+sealed trait StatementKind
+object StatementKind {
+  case object Data extends StatementKind
+  case object Rewrite extends StatementKind
+  case object Metadata extends StatementKind
+}
+
+/**
+ * The open transaction of one Spark session: which tables it has touched, at which version each is
+ * pinned, and what it has staged. A table is pinned at first touch and never again, so every
+ * statement reads the same snapshot plus the transaction's own writes.
+ *
+ * Thread-safe: several threads may share one session.
+ */
+final class SessionTransaction(val begun: BegunTransaction, val database: Database) {
+
+  private val tables = mutable.LinkedHashMap.empty[String, TouchedTable]
+  private val statement = new AtomicReference[StatementKind](StatementKind.Data)
+
+  def id: String = begun.id
+
+  /**
+   * The overlay of the Delta table at `base`, or None if there is no Delta log. The first call for
+   * a table pins it.
+   */
+  def overlayOf(base: Path, conf: Configuration): Option[Path] = synchronized {
+    val canonical = BasePath.canonical(base, conf)
+    tables.get(canonical.toString).orElse(touch(canonical, conf)).map(_.overlay)
+  }
+
+  private def touch(canonical: Path, conf: Configuration): Option[TouchedTable] =
+    if (!canonical.getFileSystem(conf).exists(new Path(canonical, "_delta_log"))) None
+    else {
+      val pin = database.pin(begun, canonical.toString, notBelow = -1L)
+      val overlay = OverlayPath(Chain(pin, Vector(id)), canonical).toPath
+      val table = new TouchedTable(canonical, pin, overlay)
+      tables.put(canonical.toString, table)
+      Some(table)
+    }
+
+  /** Whether `path` belongs to an overlay of this very transaction. */
+  def owns(path: Path): Boolean =
+    OverlayPath.isOverlay(path) && OverlayPath.parse(path).chain.segments.lastOption.contains(id)
+
+  def table(overlay: Path): Option[TouchedTable] = synchronized {
+    val base = OverlayPath.parse(overlay).base.toString
+    tables.values.find(t => base == t.base.toString || base.startsWith(t.base.toString + "/"))
+  }
+
+  def touched: Seq[TouchedTable] = synchronized(tables.values.toSeq)
+
+  def touchedPaths: Seq[String] = touched.map(_.base.toString)
+
+  /** Tables with staged commits, in the order of their first touch. */
+  def written: Seq[WrittenTable] = {
+    val staged = StagedWrites.of(id)
+    touched.filter(t => staged.contains(t.base.toString)).map(_.written)
+  }
+
+  def currentStatement: StatementKind = statement.get
+
+  /** Runs one statement. If it fails, everything it staged is cut off again. */
+  def runStatement[T](kind: StatementKind, invalidate: Path => Unit)(body: => T): T = {
+    val before = StagedWrites.of(id)
+    val outer = statement.getAndSet(kind)
+    try {
+      val result = body
+      stagedSince(before).foreach { case (table, _, last) => table.staged(last, kind) }
+      result
+    } catch {
+      case failure: Throwable =>
+        try cutBackTo(before, invalidate)
+        catch { case undo: Throwable => failure.addSuppressed(undo) }
+        throw failure
+    } finally statement.set(outer)
+  }
+
+  private def stagedSince(before: Map[String, Long]): Seq[(TouchedTable, Long, Long)] =
+    for {
+      (base, last) <- StagedWrites.of(id).toSeq
+      table <- synchronized(tables.get(base))
+      kept = before.getOrElse(base, table.pin)
+      if last > kept
+    } yield (table, kept, last)
+
+  private def cutBackTo(before: Map[String, Long], invalidate: Path => Unit): Unit =
+    stagedSince(before).foreach { case (table, keep, last) =>
+      database.dropStaged(begun, table.base.toString, keep + 1 to last)
+      StagedWrites.cutBack(id, table.base.toString, table.pin, keep)
+      table.forgetAfter(keep)
+      invalidate(table.overlay)
+    }
+
+  /** Refuses a statement on a table when one published commit could not say what both do. */
+  def checkCombination(table: TouchedTable, name: => String): Unit =
+    table.refusal(currentStatement).foreach { reason =>
+      throw Errors(s"LAKESTEP_UNSUPPORTED_COMBINATION.$reason", "table" -> name)
+    }
+}

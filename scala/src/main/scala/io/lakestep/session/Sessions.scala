@@ -1,0 +1,57 @@
+package io.lakestep.session
+
+import java.util.WeakHashMap
+
+import org.apache.spark.sql.SparkSession
+
+import io.lakestep.Errors
+
+/** Where a session stands between BEGIN and the end of its transaction. */
+sealed trait SessionState
+object SessionState {
+  case object Idle extends SessionState
+  final case class Open(transaction: SessionTransaction) extends SessionState
+
+  /** COMMIT failed: as in PostgreSQL every statement is refused until ROLLBACK. */
+  final case class Failed(transactionId: String) extends SessionState
+}
+
+/**
+ * At most one transaction for each Spark session of this process. Another session, also another
+ * one of Spark Connect, is another client. Keyed by the session, never by a thread.
+ */
+object Sessions {
+
+  private final class Slot(var state: SessionState, var seenEntry: Long)
+
+  private val slots = new WeakHashMap[SparkSession, Slot]
+
+  private def slot(session: SparkSession): Slot = slots.synchronized {
+    slots.computeIfAbsent(session, _ => new Slot(SessionState.Idle, -1L))
+  }
+
+  def state(session: SparkSession): SessionState = slots.synchronized {
+    Option(slots.get(session)).fold[SessionState](SessionState.Idle)(_.state)
+  }
+
+  /** The open transaction; none when idle; refused after a failed COMMIT. */
+  def open(session: SparkSession): Option[SessionTransaction] = state(session) match {
+    case SessionState.Idle => None
+    case SessionState.Open(transaction) => Some(transaction)
+    case SessionState.Failed(id) =>
+      throw Errors("LAKESTEP_TRANSACTION_FAILED", "transaction" -> id)
+  }
+
+  def isOpen(session: SparkSession): Boolean = state(session) != SessionState.Idle
+
+  /** The newest entry this session has read or written: no later BEGIN goes behind it. */
+  def seenEntry(session: SparkSession): Long = slot(session).seenEntry
+
+  private[lakestep] def set(session: SparkSession, state: SessionState, seenEntry: Long): Unit = {
+    val s = slot(session)
+    slots.synchronized {
+      s.state = state
+      s.seenEntry = math.max(s.seenEntry, seenEntry)
+    }
+  }
+}

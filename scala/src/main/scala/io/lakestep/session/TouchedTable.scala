@@ -1,0 +1,81 @@
+package io.lakestep.session
+
+import org.apache.hadoop.fs.Path
+
+import io.lakestep.transaction.WrittenTable
+
+/** What COMMIT and the combination rules must know of a table, read from its pinned snapshot. */
+final case class TableFacts(
+    name: String,
+    tableId: String,
+    inCommitTimestamps: Boolean,
+    rowIdHighWaterMark: Option[Long],
+    rowTracking: Boolean,
+    changeDataFeed: Boolean,
+    columnMapping: Boolean,
+    checkpointInterval: Int)
+
+/** A table that the open transaction has read or written: its pin, its overlay, its statements. */
+final class TouchedTable(val base: Path, val pin: Long, val overlay: Path) {
+
+  @volatile private var facts: Option[TableFacts] = None
+  @volatile private var statements: Vector[(Long, StatementKind)] = Vector.empty
+
+  /** The first facts are those of the pinned snapshot; a feature switched on later is added. */
+  def learn(found: TableFacts): Unit = synchronized {
+    facts = facts match {
+      case None => Some(found)
+      case Some(first) =>
+        Some(
+          first.copy(
+            changeDataFeed = first.changeDataFeed || found.changeDataFeed,
+            columnMapping = first.columnMapping || found.columnMapping,
+            rowTracking = first.rowTracking || found.rowTracking
+          )
+        )
+    }
+  }
+
+  def checkpointInterval: Option[Int] = facts.map(_.checkpointInterval)
+
+  def staged(version: Long, kind: StatementKind): Unit = synchronized {
+    statements = statements :+ (version -> kind)
+  }
+
+  def forgetAfter(version: Long): Unit = synchronized {
+    statements = statements.filter(_._1 <= version)
+  }
+
+  /** Why a further statement of this kind could not be published in one commit, if so. */
+  def refusal(next: StatementKind): Option[String] = {
+    import StatementKind._
+    val kinds = statements.map(_._2)
+    val changesRows = kinds.exists(k => k == Data || k == Rewrite)
+    def feature(f: TableFacts => Boolean): Boolean = facts.exists(f)
+    next match {
+      case Data | Rewrite if kinds.exists(k => k != Metadata && k != next) => Some("OPTIMIZE")
+      case Data | Rewrite if changesRows && feature(_.rowTracking) => Some("ROW_TRACKING")
+      case Data if changesRows && feature(_.changeDataFeed) => Some("CHANGE_DATA_FEED")
+      case Data if kinds.contains(Metadata) && feature(f => f.changeDataFeed && f.columnMapping) =>
+        Some("CHANGE_DATA_FEED")
+      case Metadata if changesRows && feature(f => f.changeDataFeed && f.columnMapping) =>
+        Some("CHANGE_DATA_FEED")
+      case _ => None
+    }
+  }
+
+  def written: WrittenTable = {
+    val known = facts.getOrElse(
+      throw new IllegalStateException(s"$base was staged without a Delta transaction")
+    )
+    WrittenTable(
+      path = base.toString,
+      name = known.name,
+      tableId = known.tableId,
+      pin = pin,
+      inCommitTimestamps = known.inCommitTimestamps,
+      rowTracking = known.rowTracking,
+      rowIdHighWaterMark = known.rowIdHighWaterMark
+    )
+  }
+}

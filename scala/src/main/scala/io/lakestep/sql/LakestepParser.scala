@@ -1,0 +1,201 @@
+package io.lakestep.sql
+
+import scala.jdk.CollectionConverters._
+
+import org.antlr.v4.runtime.{CharStreams, CommonTokenStream, ParserRuleContext}
+import org.antlr.v4.runtime.atn.PredictionMode
+import org.antlr.v4.runtime.misc.ParseCancellationException
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.{FunctionIdentifier, TableIdentifier}
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.parser.{
+  HybridParameterContext, NamedParameterContext, ParameterContext, ParameterHandler,
+  ParseErrorListener, ParserInterface, PositionalParameterContext
+}
+import org.apache.spark.sql.catalyst.plans.logical.{CompoundBody, LogicalPlan, SingleStatement}
+import org.apache.spark.sql.catalyst.trees.{CurrentOrigin, Origin}
+import org.apache.spark.sql.internal.{SQLConf, VariableSubstitution}
+import org.apache.spark.sql.types.{DataType, StructType}
+
+import io.lakestep.Errors
+import io.lakestep.session.Sessions
+import io.lakestep.sql.parser.{LakestepSqlBaseVisitor, LakestepSqlLexer, LakestepSqlParser}
+import io.lakestep.sql.parser.LakestepSqlParser._
+
+/**
+ * Parses Lakestep's statements and hands every other text to `delegate` unchanged. Has no side
+ * effects: Spark Connect parses one text several times.
+ *
+ * Parameters (`spark.sql(text, args)`) are substituted here and not handed on, because Delta's
+ * parser between this one and Spark's drops them.
+ */
+class LakestepParser(session: SparkSession, delegate: ParserInterface) extends ParserInterface {
+
+  private val variables = new VariableSubstitution
+
+  override def parsePlan(sqlText: String): LogicalPlan =
+    Statements.parse(variables.substitute(sqlText)) match {
+      case PassThrough => delegate.parsePlan(sqlText)
+      case Block(begin, pieces, end) =>
+        block(sqlText, begin, pieces.map(p => BlockPiece(p, delegate.parsePlan(p))), end)
+      case Command(plan) => plan
+    }
+
+  override def parsePlanWithParameters(
+      sqlText: String,
+      parameters: ParameterContext): LogicalPlan =
+    if (isEmpty(parameters)) withoutParameters(sqlText, parameters)
+    else {
+      val text = variables.substitute(sqlText)
+      Statements.parse(text) match {
+        case PassThrough => delegate.parsePlan(substitute(text, parameters))
+        case Block(begin, pieces, end) =>
+          parameters match {
+            case _: NamedParameterContext =>
+              val plans = pieces.map { p =>
+                BlockPiece(p, delegate.parsePlan(substitute(p, parameters)))
+              }
+              block(sqlText, begin, plans, end)
+            case _ => throw Errors("LAKESTEP_POSITIONAL_PARAMETERS_IN_BLOCK")
+          }
+        case Command(plan) => plan
+      }
+    }
+
+  /**
+   * Spark parses every text with a (possibly empty) context so that an unbound marker is an
+   * error. Delta's statements may hold a `:` that is no marker, so only texts that Delta's parser
+   * passes on reach that check, as in a session without Lakestep.
+   */
+  private def withoutParameters(sqlText: String, parameters: ParameterContext): LogicalPlan =
+    Statements.parse(variables.substitute(sqlText)) match {
+      case PassThrough => delegate.parsePlanWithParameters(sqlText, parameters)
+      case _ => parsePlan(sqlText)
+    }
+
+  private def substitute(text: String, parameters: ParameterContext): String =
+    if (SQLConf.get.legacyParameterSubstitutionConstantsOnly) text
+    else ParameterHandler.substituteParameters(text, parameters)._1
+
+  private def isEmpty(parameters: ParameterContext): Boolean = parameters match {
+    case NamedParameterContext(params) => params.isEmpty
+    case PositionalParameterContext(params) => params.isEmpty
+    case HybridParameterContext(args, _) => args.isEmpty
+  }
+
+  /**
+   * A script of one statement. Spark runs a script once and keeps its result as rows, also behind
+   * Spark Connect, which would send any other plan to be executed again for each action.
+   */
+  private def block(
+      sqlText: String,
+      begin: BeginTransaction,
+      pieces: Seq[BlockPiece],
+      end: BlockEnd): LogicalPlan = {
+    val origin = Origin(
+      sqlText = Some(sqlText),
+      startIndex = Some(0),
+      stopIndex = Some(sqlText.length - 1)
+    )
+    val statement = CurrentOrigin.withOrigin(origin) {
+      SingleStatement(TransactionBlock(begin, pieces, end))
+    }
+    CompoundBody(Seq(statement), Some("lakestep_block"), isScope = true)
+  }
+
+  override def parseExpression(sqlText: String): Expression = delegate.parseExpression(sqlText)
+
+  override def parseTableIdentifier(sqlText: String): TableIdentifier =
+    delegate.parseTableIdentifier(sqlText)
+
+  override def parseFunctionIdentifier(sqlText: String): FunctionIdentifier =
+    delegate.parseFunctionIdentifier(sqlText)
+
+  override def parseMultipartIdentifier(sqlText: String): Seq[String] = {
+    val parts = delegate.parseMultipartIdentifier(sqlText)
+    if (Sessions.isOpen(session) && DeltaTableForName.isCalling) {
+      DeltaTableForName.qualified(session, parts)
+    } else parts
+  }
+
+  override def parseQuery(sqlText: String): LogicalPlan = delegate.parseQuery(sqlText)
+
+  override def parseRoutineParam(sqlText: String): StructType =
+    delegate.parseRoutineParam(sqlText)
+
+  override def parseTableSchema(sqlText: String): StructType = delegate.parseTableSchema(sqlText)
+
+  override def parseDataType(sqlText: String): DataType = delegate.parseDataType(sqlText)
+}
+
+/** What a text is to Lakestep. */
+private[sql] sealed trait Statement
+private[sql] case object PassThrough extends Statement
+private[sql] final case class Command(plan: LogicalPlan) extends Statement
+private[sql] final case class Block(begin: BeginTransaction, pieces: Seq[String], end: BlockEnd)
+    extends Statement
+
+/** The grammar `sql-grammar/LakestepSql.g4` applied to one text. */
+private[sql] object Statements {
+
+  def parse(text: String): Statement = {
+    val lexer = new LakestepSqlLexer(CharStreams.fromString(text))
+    lexer.removeErrorListeners()
+    lexer.addErrorListener(ParseErrorListener)
+    val tokens = new CommonTokenStream(lexer)
+    val parser = new LakestepSqlParser(tokens)
+    parser.removeErrorListeners()
+    parser.addErrorListener(ParseErrorListener)
+    val visitor = new Visitor(text)
+    try {
+      parser.getInterpreter.setPredictionMode(PredictionMode.SLL)
+      visitor.visit(parser.singleStatement())
+    } catch {
+      case _: ParseCancellationException =>
+        tokens.seek(0)
+        parser.reset()
+        parser.getInterpreter.setPredictionMode(PredictionMode.LL)
+        visitor.visit(parser.singleStatement())
+    }
+  }
+
+  private class Visitor(text: String) extends LakestepSqlBaseVisitor[Statement] {
+
+    override def visitPassThrough(ctx: PassThroughContext): Statement = PassThrough
+
+    override def visitTransactionBlock(ctx: TransactionBlockContext): Statement = {
+      val end = ctx.end match {
+        case _: BlockCommitContext => BlockEnd.Commit
+        case _ => BlockEnd.Rollback
+      }
+      Block(begin(ctx.begin), ctx.piece.asScala.map(original).toSeq, end)
+    }
+
+    override def visitUnfinishedBlock(ctx: UnfinishedBlockContext): Statement =
+      throw Errors("LAKESTEP_BLOCK_NOT_FINISHED")
+
+    override def visitBeginTransaction(ctx: BeginTransactionContext): Statement =
+      Command(begin(ctx.begin))
+
+    override def visitCommitTransaction(ctx: CommitTransactionContext): Statement =
+      Command(CommitTransaction())
+
+    override def visitRollbackTransaction(ctx: RollbackTransactionContext): Statement =
+      Command(RollbackTransaction())
+
+    override def visitShowTransactions(ctx: ShowTransactionsContext): Statement =
+      Command(ShowTransactions())
+
+    override def visitRecover(ctx: RecoverContext): Statement = Command(Recover())
+
+    private def begin(ctx: BeginContext): BeginTransaction =
+      BeginTransaction(Option(ctx.name).map { name =>
+        val quoted = original(name)
+        if (quoted.startsWith("`")) quoted.substring(1, quoted.length - 1).replace("``", "`")
+        else quoted
+      })
+
+    private def original(ctx: ParserRuleContext): String =
+      text.substring(ctx.start.getStartIndex, ctx.stop.getStopIndex + 1)
+  }
+}

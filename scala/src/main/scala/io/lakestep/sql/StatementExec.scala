@@ -1,0 +1,107 @@
+package io.lakestep.sql
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan, ReturnAnswer}
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.classic
+import org.apache.spark.sql.delta.files.TahoeFileIndex
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
+import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
+
+import io.lakestep.Errors
+import io.lakestep.delta.DeltaHousekeeping
+import io.lakestep.overlay.OverlayPath
+import io.lakestep.session.{DeltaStatements, SessionTransaction, Sessions, StatementKind}
+
+/**
+ * The root of a physical plan that reads Delta tables or runs a command. Each time the plan is
+ * executed it compares what the plan was made for with the session's transaction now, so that
+ *  - a DataFrame planned outside the open transaction is refused inside it, and one planned inside
+ *    is refused once that transaction has ended;
+ *  - a command that fails inside leaves the transaction as it was before it.
+ */
+final case class StatementExec(
+    child: SparkPlan,
+    tables: Set[Path],
+    kind: Option[StatementKind],
+    @transient client: SparkSession)
+    extends UnaryExecNode {
+
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  override def nodeName: String = "Statement"
+  override protected def stringArgs: Iterator[Any] = Iterator.empty
+
+  override def executeCollect(): Array[InternalRow] = statement(child.executeCollect())
+  override def executeToIterator(): Iterator[InternalRow] = statement(child.executeToIterator())
+  override def executeTake(n: Int): Array[InternalRow] = statement(child.executeTake(n))
+  override def executeTail(n: Int): Array[InternalRow] = statement(child.executeTail(n))
+  override protected def doExecute(): RDD[InternalRow] = statement(child.execute())
+
+  private def statement[T](body: => T): T = {
+    val open = Sessions.open(client)
+    checkTables(open)
+    (open, kind) match {
+      case (Some(transaction), Some(kindOfCommand)) =>
+        transaction.runStatement(kindOfCommand, DeltaHousekeeping.invalidate(client, _)) {
+          DeltaStatements.during(transaction)(body)
+        }
+      case _ => body
+    }
+  }
+
+  private def checkTables(open: Option[SessionTransaction]): Unit =
+    tables.foreach { path =>
+      open match {
+        case Some(transaction) if !transaction.owns(path) =>
+          throw Errors(
+            "LAKESTEP_DATAFRAME_FROM_OUTSIDE",
+            "table" -> shown(path),
+            "transaction" -> transaction.id
+          )
+        case None if OverlayPath.isOverlay(path) =>
+          throw Errors("LAKESTEP_DATAFRAME_OF_ENDED_TRANSACTION", "table" -> shown(path))
+        case _ =>
+      }
+    }
+
+  private def shown(path: Path): String =
+    if (OverlayPath.isOverlay(path)) OverlayPath.parse(path).base.toString else path.toString
+
+  override protected def withNewChildInternal(newChild: SparkPlan): StatementExec =
+    copy(child = newChild)
+}
+
+/** Puts a [[StatementExec]] on top of every plan that reads Delta tables or is a command. */
+final case class StatementStrategy(session: SparkSession) extends SparkStrategy {
+
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case ReturnAnswer(root) =>
+      val tables = StatementStrategy.deltaTables(root)
+      val kind = root match {
+        case command: Command if Sessions.isOpen(session) => Some(StatementKinds.of(command))
+        case _ => None
+      }
+      if (tables.isEmpty && kind.isEmpty) Nil
+      else {
+        val planner = session.asInstanceOf[classic.SparkSession].sessionState.planner
+        planner.SpecialLimits(plan).map(StatementExec(_, tables, kind, session))
+      }
+    case _ => Nil
+  }
+}
+
+object StatementStrategy {
+
+  /** Paths of the Delta tables that a plan scans, subqueries included. */
+  def deltaTables(plan: LogicalPlan): Set[Path] =
+    plan.collectWithSubqueries {
+      case LogicalRelation(HadoopFsRelation(index: TahoeFileIndex, _, _, _, _, _), _, _, _, _) =>
+        index.path
+    }.toSet
+}

@@ -1,0 +1,78 @@
+package io.lakestep.sql
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical.{
+  Command, CommandResult, LeafNode, LocalRelation, LogicalPlan
+}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
+import org.apache.spark.sql.delta.lakestep.SparkInternals
+
+import io.lakestep.session.Lifecycle
+
+/** How a block ends. */
+sealed trait BlockEnd
+object BlockEnd {
+  case object Commit extends BlockEnd
+  case object Rollback extends BlockEnd
+}
+
+/** One statement of a block: its text, and the plan that Delta's or Spark's parser made of it. */
+final case class BlockPiece(text: String, plan: LogicalPlan)
+
+/** `BEGIN; …; COMMIT` in one text. Replaced by its result when it is resolved. */
+final case class TransactionBlock(
+    begin: BeginTransaction,
+    pieces: Seq[BlockPiece],
+    end: BlockEnd)
+    extends LeafNode {
+  override lazy val resolved: Boolean = false
+  override def output: Seq[Attribute] = Nil
+}
+
+/**
+ * Runs a block. Its result is that of its last query. Any failure rolls everything back and raises
+ * the original error.
+ */
+final case class ResolveTransactionBlock(session: SparkSession) extends Rule[LogicalPlan] {
+
+  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+    case block: TransactionBlock => run(block)
+    case other => other
+  }
+
+  private def run(block: TransactionBlock): LogicalPlan = {
+    Lifecycle.begin(session, block.begin.name)
+    val result =
+      try block.pieces.foldLeft(Option.empty[LogicalPlan])((last, p) => execute(p).orElse(last))
+      catch {
+        case failure: Throwable =>
+          try Lifecycle.rollback(session)
+          catch { case undo: Throwable => failure.addSuppressed(undo) }
+          throw failure
+      }
+    block.end match {
+      case BlockEnd.Rollback => Lifecycle.rollback(session)
+      case BlockEnd.Commit =>
+        try Lifecycle.commit(session)
+        catch {
+          case failure: Throwable =>
+            try Lifecycle.rollback(session)
+            catch { case undo: Throwable => failure.addSuppressed(undo) }
+            throw failure
+        }
+    }
+    result.getOrElse(LocalRelation.fromExternalRows(Nil, Nil))
+  }
+
+  /** The rows of a query; None for a command, which Spark runs at once. */
+  private def execute(piece: BlockPiece): Option[LogicalPlan] = {
+    val frame = SparkInternals.frame(session, piece.plan)
+    frame.queryExecution.commandExecuted match {
+      case _: CommandResult | _: Command => None
+      case _ =>
+        Some(LocalRelation.fromExternalRows(toAttributes(frame.schema), frame.collect().toSeq))
+    }
+  }
+}

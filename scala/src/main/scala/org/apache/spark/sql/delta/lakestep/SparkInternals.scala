@@ -1,0 +1,24 @@
+package org.apache.spark.sql.delta.lakestep
+
+import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
+import org.apache.spark.sql.{classic, SparkSession}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogPlugin}
+
+/** The few things of Spark that are `private[sql]` or `private[spark]`. */
+object SparkInternals {
+
+  /** The session's own catalog, without any extension in front of it. */
+  def sessionCatalog(session: SparkSession): CatalogPlugin =
+    session.sessionState.catalogManager.v2SessionCatalog
+
+  def sessionCatalogName: String = CatalogManager.SESSION_CATALOG_NAME
+
+  /** The driver's own configuration, which Delta reads its log stores from, and its context. */
+  def driver: Option[(SparkConf, SparkContext)] =
+    for (env <- Option(SparkEnv.get); context <- SparkContext.getActive) yield (env.conf, context)
+
+  /** The frame of a parsed plan; a command is run at once. */
+  def frame(session: SparkSession, plan: LogicalPlan): classic.DataFrame =
+    classic.Dataset.ofRows(session.asInstanceOf[classic.SparkSession], plan)
+}

@@ -1,0 +1,97 @@
+package org.apache.spark.sql.delta.lakestep
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.delta.{
+  DeltaConfigs, NoMapping, OptimisticTransaction, RowId, RowTracking, Snapshot,
+  TransactionExecutionObserver, UniversalFormat
+}
+
+/** What the transaction layer asks of Delta about the snapshot that a Delta transaction reads. */
+final case class DeltaFacts(
+    tableId: String,
+    version: Long,
+    inCommitTimestamps: Boolean,
+    rowTracking: Boolean,
+    rowIdHighWaterMark: Option[Long],
+    changeDataFeed: Boolean,
+    columnMapping: Boolean,
+    checkpointInterval: Int,
+    unpublishable: Option[String])
+
+/** Told of every Delta transaction that starts on a thread. May throw to refuse it. */
+trait StagingListener {
+  def starting(dataPath: Path, facts: => DeltaFacts): Unit
+}
+
+/**
+ * Watches the Delta transactions of one statement. No post-commit hook of Delta runs for a staged
+ * commit: checkpoints, checksums, catalog updates and auto-compaction belong to the published one.
+ *
+ * In this package because the hooks are `private[delta]`; a contract test holds what it relies on.
+ */
+final class StagingObserver(listener: StagingListener, outer: TransactionExecutionObserver)
+    extends TransactionExecutionObserver {
+
+  private var started: Option[OptimisticTransaction] = None
+
+  override def startingTransaction(f: => OptimisticTransaction): OptimisticTransaction = {
+    val transaction = outer.startingTransaction(f)
+    listener.starting(transaction.deltaLog.dataPath, StagingObserver.facts(transaction.snapshot))
+    started = Some(transaction)
+    transaction
+  }
+
+  override def preparingCommit[T](f: => T): T = {
+    started.foreach(_.unregisterPostCommitHooksWhere(_ => true))
+    outer.preparingCommit(f)
+  }
+
+  override def beginDoCommit(): Unit = outer.beginDoCommit()
+  override def beginBackfill(): Unit = outer.beginBackfill()
+  override def beginPostCommit(): Unit = {
+    started.foreach(_.unregisterPostCommitHooksWhere(_ => true))
+    outer.beginPostCommit()
+  }
+  override def transactionCommitted(): Unit = outer.transactionCommitted()
+  override def transactionAborted(): Unit = outer.transactionAborted()
+
+  override def createChild(): TransactionExecutionObserver =
+    new StagingObserver(listener, outer.createChild())
+
+  override def advanceToNextThreadObserver(): Unit = outer.advanceToNextThreadObserver()
+}
+
+object StagingObserver {
+
+  /** Runs `body` with every Delta transaction of this thread announced to `listener`. */
+  def during[T](listener: StagingListener)(body: => T): T =
+    TransactionExecutionObserver.withObserver(
+      new StagingObserver(listener, TransactionExecutionObserver.getObserver)
+    )(body)
+
+  def facts(snapshot: Snapshot): DeltaFacts = {
+    val metadata = snapshot.metadata
+    val features = snapshot.protocol.readerAndWriterFeatureNames
+    val unpublishable =
+      if (UniversalFormat.icebergEnabled(metadata) || UniversalFormat.hudiEnabled(metadata)) {
+        Some("UNIFORM")
+      } else if (DeltaConfigs.SYMLINK_FORMAT_MANIFEST_ENABLED.fromMetaData(metadata)) {
+        Some("SYMLINK_MANIFEST")
+      } else if (features.exists(ManagedCommits.contains)) Some("CATALOG_MANAGED")
+      else None
+    DeltaFacts(
+      tableId = metadata.id,
+      version = snapshot.version,
+      inCommitTimestamps = DeltaConfigs.IN_COMMIT_TIMESTAMPS_ENABLED.fromMetaData(metadata),
+      rowTracking = RowTracking.isSupported(snapshot.protocol),
+      rowIdHighWaterMark = RowId.extractHighWatermark(snapshot),
+      changeDataFeed = DeltaConfigs.CHANGE_DATA_FEED.fromMetaData(metadata),
+      columnMapping = metadata.columnMappingMode != NoMapping,
+      checkpointInterval = DeltaConfigs.CHECKPOINT_INTERVAL.fromMetaData(metadata),
+      unpublishable = unpublishable
+    )
+  }
+
+  private val ManagedCommits =
+    Set("catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview", "adaptiveMetadata")
+}
