@@ -8,7 +8,7 @@ import org.apache.spark.sql.internal.StaticSQLConf
 import io.lakestep.catalog.CatalogSetting
 import io.lakestep.overlay.OverlaySettings
 import io.lakestep.sql.{
-  LakestepParser, ParserOrder, RedirectTables, ResolveTransactionBlock, StatementStrategy
+  LakestepParser, ParserOrder, RedirectRelations, RedirectTables, ResolveTransactionBlock, StatementStrategy
 }
 
 /**
@@ -30,6 +30,8 @@ class LakestepExtensions extends (SparkSessionExtensions => Unit) {
       extensions.injectParser(new LakestepParser(_, _))
     }
     extensions.injectHintResolutionRule(RedirectTables(_))
+    extensions.injectResolutionRule(RedirectRelations(_))
+    extensions.injectOptimizerRule(RedirectRelations(_))
     extensions.injectResolutionRule(ResolveTransactionBlock(_))
     extensions.injectPlannerStrategy(StatementStrategy(_))
   }

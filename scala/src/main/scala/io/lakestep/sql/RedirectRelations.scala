@@ -1,0 +1,43 @@
+package io.lakestep.sql
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, LogicalPlan}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.delta.lakestep.OverlayRelation
+
+import io.lakestep.Errors
+import io.lakestep.overlay.OverlayPath
+import io.lakestep.session.Sessions
+
+/**
+ * Redirects Delta relations that are resolved already: DataFrames and views made before BEGIN.
+ * They read the transaction's snapshot, or are refused if the table's schema has changed since.
+ */
+final case class RedirectRelations(session: SparkSession) extends Rule[LogicalPlan] {
+
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    if (!Sessions.isOpen(session)) plan
+    else {
+      AnalysisHelper.allowInvokingTransformsInAnalyzer {
+        plan.transformDownWithSubqueries {
+          case leaf if leaf.children.isEmpty => redirect(leaf)
+        }
+      }
+    }
+
+  private def redirect(leaf: LogicalPlan): LogicalPlan = {
+    val redirected = for {
+      (path, options) <- OverlayRelation.table(leaf)
+      if !OverlayPath.isOverlay(path)
+      transaction <- Sessions.open(session)
+      overlay <- transaction.overlayOf(path, session.sessionState.newHadoopConfWithOptions(options))
+    } yield OverlayRelation.at(session, leaf, overlay).getOrElse(
+      throw Errors(
+        "LAKESTEP_DATAFRAME_FROM_OUTSIDE",
+        "table" -> path.toString,
+        "transaction" -> transaction.id
+      )
+    )
+    redirected.getOrElse(leaf)
+  }
+}

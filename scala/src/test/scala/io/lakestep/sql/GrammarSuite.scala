@@ -1,0 +1,56 @@
+package io.lakestep.sql
+
+import java.nio.file.{Files, Paths}
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.lakestep.LakestepException
+
+/** The texts of `sql-grammar/statements`, each parsed as its file says. */
+class GrammarSuite extends AnyFunSuite {
+
+  private def paragraphs(file: String): Seq[String] =
+    Files
+      .readString(Paths.get("sql-grammar/statements", file))
+      .split("\n\\s*\n")
+      .map(_.trim)
+      .filter(_.nonEmpty)
+      .toSeq
+
+  private def shown(text: String): String =
+    try
+      Statements.parse(text) match {
+        case PassThrough => "pass through"
+        case Command(BeginTransaction(name)) => ("begin" +: name.toSeq).mkString(" ")
+        case Command(CommitTransaction()) => "commit"
+        case Command(RollbackTransaction()) => "rollback"
+        case Command(ShowTransactions()) => "show transactions"
+        case Command(Recover()) => "recover"
+        case Command(other) => other.toString
+        case Block(_, pieces, BlockEnd.Commit) => s"block commit ${pieces.size}"
+        case Block(_, pieces, BlockEnd.Rollback) => s"block rollback ${pieces.size}"
+      } catch {
+      case e: LakestepException if e.getCondition == "LAKESTEP_BLOCK_NOT_FINISHED" => "unfinished"
+    }
+
+  for (paragraph <- paragraphs("ours.sql")) {
+    val (comments, statement) = paragraph.linesIterator.toSeq.span(_.startsWith("# "))
+    val text = statement.mkString("\n")
+    test(s"ours: $text") {
+      assert(shown(text) == comments.last.stripPrefix("# "))
+    }
+  }
+
+  for (paragraph <- paragraphs("spark.sql")) {
+    val text = paragraph.linesIterator.filterNot(_.startsWith("# ")).mkString("\n")
+    test(s"Spark's: $text")(assert(shown(text) == "pass through"))
+  }
+
+  test("the pieces of a block are the user's own texts") {
+    val text = "BEGIN;\n insert into A values ('x;y') ;-- c\n Select 1 ; COMMIT"
+    Statements.parse(text) match {
+      case Block(_, pieces, _) => assert(pieces == Seq("insert into A values ('x;y')", "Select 1"))
+      case other => fail(other.toString)
+    }
+  }
+}

@@ -1,0 +1,46 @@
+# Texts that stay Spark's or Delta's, one a paragraph.
+BEGIN END
+
+BEGIN SELECT 1; END
+
+BEGIN SELECT 1; SELECT 2; END;
+
+BEGIN NOT ATOMIC SELECT 1; END
+
+BEGIN
+  DECLARE x INT DEFAULT 3;
+  SET x = x + 1;
+  IF x > 3 THEN SELECT 'a;b'; ELSE SELECT 2; END IF;
+END
+
+BEGIN outerLabel: BEGIN SELECT 1; END outerLabel; END
+
+BEGIN WHILE 1 = 0 DO SELECT 1; END WHILE; END
+
+BEGIN INSERT INTO t VALUES (1); END
+
+SELECT 1
+
+SELECT 'BEGIN; SELECT 1; COMMIT'
+
+SELECT commit FROM begin WHERE rollback = 'x'
+
+SELECT 1 -- COMMIT
+
+SHOW TABLES
+
+SHOW TBLPROPERTIES t
+
+INSERT INTO transactions VALUES (1)
+
+CREATE TABLE recover (start INT) USING delta
+
+OPTIMIZE t ZORDER BY (a)
+
+VACUUM t RETAIN 168 HOURS
+
+DESCRIBE HISTORY delta.`/a/b`
+
+SET spark.sql.shuffle.partitions = 2
+
+EXPLAIN SELECT 1
