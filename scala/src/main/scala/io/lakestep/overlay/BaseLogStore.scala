@@ -1,0 +1,47 @@
+package io.lakestep.overlay
+
+import java.io.FileNotFoundException
+import java.lang.{Boolean => JBoolean}
+import java.util.{Iterator => JIterator}
+
+import io.delta.storage.{CloseableIterator, HDFSLogStore, LogStore}
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{FileStatus, Path}
+
+/**
+ * Delta's log store for the schemes of base tables: Delta's own, except that a commit file is
+ * created by our put-if-absent, and only if `BaseWriteGuard` lets it.
+ *
+ * Delta's own looks whether the file exists and then renames over it, so that two processes on one
+ * disk can both believe to have made a version.
+ */
+class BaseLogStore(configuration: Configuration) extends LogStore(configuration) {
+
+  private val delta = new HDFSLogStore(configuration)
+
+  override def read(path: Path, hadoopConf: Configuration): CloseableIterator[String] =
+    delta.read(path, hadoopConf)
+
+  override def write(
+      path: Path,
+      actions: JIterator[String],
+      overwrite: JBoolean,
+      hadoopConf: Configuration): Unit =
+    if (overwrite || !LogEntry.isCommit(path)) delta.write(path, actions, overwrite, hadoopConf)
+    else {
+      BaseWriteGuard.check(path)
+      val fs = path.getFileSystem(hadoopConf)
+      if (!fs.exists(path.getParent))
+        throw new FileNotFoundException(s"No such file or directory: ${path.getParent}")
+      CommitFile.create(fs.makeQualified(path), path, actions, hadoopConf)
+    }
+
+  override def listFrom(path: Path, hadoopConf: Configuration): JIterator[FileStatus] =
+    delta.listFrom(path, hadoopConf)
+
+  override def resolvePathOnPhysicalStorage(path: Path, hadoopConf: Configuration): Path =
+    delta.resolvePathOnPhysicalStorage(path, hadoopConf)
+
+  override def isPartialWriteVisible(path: Path, hadoopConf: Configuration): JBoolean =
+    delta.isPartialWriteVisible(path, hadoopConf)
+}

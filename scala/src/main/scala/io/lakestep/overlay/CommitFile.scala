@@ -1,0 +1,58 @@
+package io.lakestep.overlay
+
+import java.io.{ByteArrayOutputStream, IOException}
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.FileAlreadyExistsException
+import java.util.{Arrays, Iterator => JIterator}
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+import io.lakestep.storage.{HadoopObjectStores, ObjectStore, PutOutcome}
+
+/** Creates commit files by put-if-absent, as a Delta log store promises to. */
+private[overlay] object CommitFile {
+
+  /**
+   * Creates `physical` with one action per line, whole and durable, or throws.
+   *
+   * A file that is there already, under the name `asked`, is Delta's own
+   * `FileAlreadyExistsException`. Where the store gave no answer the file is read back: the same
+   * bytes are ours, because every commit holds an identifier of its own.
+   */
+  def create(
+      physical: Path,
+      asked: Path,
+      actions: JIterator[String],
+      configuration: Configuration): Unit = {
+    val path = physical.toUri.toString
+    val store = new HadoopObjectStores(configuration).forPath(path)
+    val bytes = linesOf(actions)
+    store.putIfAbsent(path, bytes) match {
+      case PutOutcome.Created => ()
+      case PutOutcome.AlreadyExists => throw new FileAlreadyExistsException(asked.toString)
+      case PutOutcome.Unknown(cause) => decide(store, path, asked, bytes, cause)
+    }
+  }
+
+  private def decide(
+      store: ObjectStore,
+      path: String,
+      asked: Path,
+      bytes: Array[Byte],
+      cause: Throwable): Unit =
+    store.get(path) match {
+      case Some(found) if Arrays.equals(found, bytes) => ()
+      case Some(_) => throw new FileAlreadyExistsException(asked.toString)
+      case None => throw new IOException(s"It is not known whether $path was created", cause)
+    }
+
+  private def linesOf(actions: JIterator[String]): Array[Byte] = {
+    val out = new ByteArrayOutputStream
+    actions.forEachRemaining { action =>
+      out.write(action.getBytes(UTF_8))
+      out.write('\n'.toInt)
+    }
+    out.toByteArray
+  }
+}

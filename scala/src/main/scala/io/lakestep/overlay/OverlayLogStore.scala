@@ -1,0 +1,99 @@
+package io.lakestep.overlay
+
+import java.io.{BufferedReader, FileNotFoundException, InputStreamReader}
+import java.lang.{Boolean => JBoolean}
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.FileAlreadyExistsException
+import java.util.{Iterator => JIterator}
+
+import scala.jdk.CollectionConverters._
+
+import io.delta.storage.{CloseableIterator, LineCloseableIterator, LogStore}
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{FileStatus, Path}
+
+import io.lakestep.Errors
+
+/**
+ * Delta's log store for `lakestep://`: reads and lists what `OverlayFileSystem` shows, and stages
+ * commits.
+ *
+ *  1. A commit is created in the folder of the chain's last segment, put-if-absent and durable. A
+ *     version that the view holds already is a `java.nio.file.FileAlreadyExistsException`.
+ *  1. Any other file (`_last_checkpoint`, a checkpoint, …) is taken and forgotten.
+ *  1. A file is seen whole or not at all: `isPartialWriteVisible` is false.
+ *
+ * Conditions: LAKESTEP_OVERLAY_READ_ONLY where the chain has no segment,
+ * LAKESTEP_OVERLAY_CHANGE_REFUSED for a commit that would replace another.
+ */
+class OverlayLogStore(configuration: Configuration) extends LogStore(configuration) {
+
+  override def read(path: Path, hadoopConf: Configuration): CloseableIterator[String] = {
+    val stream = path.getFileSystem(hadoopConf).open(path)
+    new LineCloseableIterator(new BufferedReader(new InputStreamReader(stream, UTF_8)))
+  }
+
+  override def write(
+      path: Path,
+      actions: JIterator[String],
+      overwrite: JBoolean,
+      hadoopConf: Configuration): Unit = {
+    val OverlayPath(chain, base) = OverlayPath.parse(path)
+    val segment = chain.segments.lastOption.getOrElse {
+      throw Errors("LAKESTEP_OVERLAY_READ_ONLY", "path" -> path.toString, "chain" -> chain.text)
+    }
+    Place.of(base) match {
+      case Place.InLog(log, name) =>
+        LogEntry(name) match {
+          case LogEntry.Commit(_) if overwrite =>
+            throw Errors(
+              "LAKESTEP_OVERLAY_CHANGE_REFUSED",
+              "path" -> path.toString,
+              "change" -> "replace a commit"
+            )
+          case LogEntry.Commit(version) =>
+            val fs = base.getFileSystem(hadoopConf)
+            if (chain.pin >= 0 && !fs.exists(log))
+              throw new FileNotFoundException(s"No such file or directory: $log")
+            if (version <= chain.pin || new LogView(chain, log, fs).locate(name).isDefined)
+              throw new FileAlreadyExistsException(path.toString)
+            CommitFile
+              .create(new Path(StagingFolder.ofLog(log, segment), name), path, actions, hadoopConf)
+          case _ => ()
+        }
+      case _: Place.Data =>
+        throw Errors(
+          "LAKESTEP_OVERLAY_CHANGE_REFUSED",
+          "path" -> path.toString,
+          "change" -> "write outside a log by the log store"
+        )
+      case _ => ()
+    }
+  }
+
+  override def listFrom(path: Path, hadoopConf: Configuration): JIterator[FileStatus] = {
+    val from = path.getName
+    path
+      .getFileSystem(hadoopConf)
+      .listStatus(path.getParent)
+      .filter(_.getPath.getName >= from)
+      .sortBy(_.getPath.getName)
+      .iterator
+      .asJava
+  }
+
+  /** The physical file where the view holds it, else where a base table would have it. */
+  override def resolvePathOnPhysicalStorage(path: Path, hadoopConf: Configuration): Path = {
+    val overlay = OverlayPath.parse(path)
+    val base = overlay.base
+    val fs = base.getFileSystem(hadoopConf)
+    val physical = Place.of(base) match {
+      case Place.InLog(log, name) =>
+        new LogView(overlay.chain, log, fs).locate(name).map(_.getPath).getOrElse(base)
+      case _ => base
+    }
+    fs.makeQualified(physical)
+  }
+
+  override def isPartialWriteVisible(path: Path, hadoopConf: Configuration): JBoolean = false
+}

@@ -1,0 +1,98 @@
+package io.lakestep.overlay
+
+import org.apache.hadoop.fs.Path
+
+import io.lakestep.Errors
+
+/**
+ * Which log segments make up a table's log, in order: the base log up to and including version
+ * `pin` (-1: nothing of it), then the staged commits of each segment.
+ *
+ * A chain without segments is a fixed, read-only state of the table.
+ */
+final case class Chain(pin: Long, segments: Vector[String]) {
+  require(pin >= -1, s"A pin is a version or -1, not $pin")
+  segments.foreach(s => require(Chain.isSegment(s), s"Not a name for a log segment: $s"))
+
+  /** The chain as the authority of an overlay URI: `<pin>` or `<pin>.<segment>…`; -1 is `new`. */
+  def text: String =
+    ((if (pin == -1) Chain.NoBase else pin.toString) +: segments).mkString(".")
+
+  def isReadOnly: Boolean = segments.isEmpty
+}
+
+object Chain {
+
+  private val NoBase = "new"
+
+  /** Lower case only: Hadoop compares the authorities of URIs without regard to case. */
+  private def isSegment(text: String): Boolean = text.matches("[a-z0-9_-]+")
+
+  /** The chain that `text` names, or nothing where it names none. `parse(c.text)` is `c`. */
+  def parse(text: String): Option[Chain] = {
+    val parts = text.split("\\.", -1).toVector
+    val pin = parts.head match {
+      case NoBase => Some(-1L)
+      case digits if digits.matches("0|[1-9][0-9]*") => digits.toLongOption
+      case _ => None
+    }
+    pin.filter(_ => parts.tail.forall(isSegment)).map(Chain(_, parts.tail))
+  }
+}
+
+/**
+ * A path seen through a chain: `lakestep://<chain>/<scheme>/<authority or _>/<path>`.
+ *
+ * `OverlayPath.parse(p.toPath) == p` and `OverlayPath.parse(q).toPath == q`, whatever characters
+ * the path holds: parts are taken and joined decoded, Hadoop's own quoting is the only one.
+ *
+ * @param base an absolute path with a scheme, of the table or of anything below it
+ */
+final case class OverlayPath(chain: Chain, base: Path) {
+  require(
+    base.isAbsolute && base.toUri.getScheme != null && !OverlayPath.isOverlay(base),
+    s"An overlay needs an absolute path with a scheme of its own: $base"
+  )
+
+  def toPath: Path = {
+    val uri = base.toUri
+    val authority = Option(uri.getAuthority).filter(_.nonEmpty).getOrElse(OverlayPath.NoAuthority)
+    new Path(OverlayPath.Scheme, chain.text, s"/${uri.getScheme}/$authority${uri.getPath}")
+  }
+}
+
+object OverlayPath {
+
+  val Scheme = "lakestep"
+
+  private val NoAuthority = "_"
+
+  private val Shape = "/([A-Za-z][A-Za-z0-9+.-]*)/([^/]+)(/.*)?".r
+
+  /** Whether the path has our scheme, well formed or not. */
+  def isOverlay(path: Path): Boolean = Scheme.equalsIgnoreCase(path.toUri.getScheme)
+
+  /**
+   * The overlay path that `path` writes out.
+   *
+   * Condition: LAKESTEP_OVERLAY_PATH_INVALID.
+   */
+  def parse(path: Path): OverlayPath =
+    find(path).getOrElse(throw Errors("LAKESTEP_OVERLAY_PATH_INVALID", "path" -> path.toString))
+
+  /** As `parse`; nothing where the path stops above a base path, or is none of ours. */
+  private[overlay] def find(path: Path): Option[OverlayPath] = {
+    val uri = path.toUri
+    if (!isOverlay(path)) None
+    else
+      for {
+        chain <- Option(uri.getAuthority).flatMap(Chain.parse)
+        base <- uri.getPath match {
+          case Shape(scheme, authority, rest) if !Scheme.equalsIgnoreCase(scheme) =>
+            val owner = if (authority == NoAuthority) null else authority
+            Some(new Path(scheme, owner, Option(rest).getOrElse("/")))
+          case _ => None
+        }
+      } yield OverlayPath(chain, base)
+  }
+}
