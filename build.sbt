@@ -54,6 +54,11 @@ lazy val lakestep = (project in file("."))
     Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oDF"),
     assembly / assemblyJarName := s"lakestep-spark_4.2_2.13-${version.value}.jar",
     assembly / assemblyOption ~= (_.withIncludeScala(false)),
+    assembly / packageOptions += Package.ManifestAttributes(
+      "Lakestep-Version" -> version.value,
+      "Spark-Version" -> sparkVersion,
+      "Delta-Version" -> deltaVersion
+    ),
     deltaJars := {
       val folder = target.value / "delta-jars"
       val files = (Compile / update).value

@@ -1,0 +1,76 @@
+# Each target calls what anyone could type. Stamps stand for the real inputs: nothing is built twice.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+VERSION := $(shell cat VERSION)
+JAR := target/scala-2.13/lakestep-spark_4.2_2.13-$(VERSION).jar
+WHEEL := dist/lakestep-$(VERSION)-py3-none-any.whl
+BIN := .venv/bin
+
+BUILD_SOURCES := VERSION build.sbt project/build.properties project/plugins.sbt project/repositories
+JAR_SOURCES := $(BUILD_SOURCES) $(shell find scala/src/main -type f) $(wildcard sql-grammar/*.g4)
+WHEEL_SOURCES := python/pyproject.toml python/hatch_build.py python/README.md \
+  $(shell find python/src -type f -not -path '*/__pycache__/*')
+
+PYTHON_FOLDERS := python tests $(wildcard benchmarks)
+REPORTS := target/test-reports
+
+.PHONY: setup test test-scala test-python test-long demo bench check wheel
+
+setup: .venv/installed
+
+wheel: $(WHEEL)
+
+$(JAR): $(JAR_SOURCES)
+	project/sbt assembly deltaJars
+	touch $@
+
+.venv/created:
+	$(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit("Lakestep needs Python 3.10 or newer; name one by PYTHON=")'
+	$(PYTHON) -m venv .venv
+	touch $@
+
+$(WHEEL): $(JAR) $(WHEEL_SOURCES) .venv/created
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist ./python
+	touch $@
+
+target/delta-jars: | $(JAR)
+	test -d $@ || project/sbt deltaJars
+
+.venv/installed: $(WHEEL) | target/delta-jars
+	$(BIN)/python -m pip install --quiet '$(WHEEL)[test,demo,check]'
+	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall $(WHEEL)
+	rm -rf .venv/share/lakestep/delta-jars
+	mkdir -p .venv/share/lakestep
+	cp -R target/delta-jars .venv/share/lakestep/delta-jars
+	touch $@
+
+test: .venv/installed
+	rm -rf $(REPORTS)
+	$(MAKE) test-scala
+	$(MAKE) test-python
+	$(BIN)/python tests/slowest.py $(REPORTS)
+
+test-scala:
+	project/sbt test
+
+test-python: .venv/installed
+	$(BIN)/python -m pytest tests -m 'not long' --junitxml=$(REPORTS)/pytest.xml
+
+test-long: .venv/installed
+	LAKESTEP_TEST_LONG=1 project/sbt test
+	$(BIN)/python -m pytest tests -m long --durations=10
+
+demo: .venv/installed
+	$(BIN)/python benchmarks/demo.py
+
+bench: .venv/installed
+	$(BIN)/python benchmarks/overhead.py
+
+check: .venv/installed
+	project/sbt scalafmtCheckAll scalafmtSbtCheck
+	$(BIN)/ruff check --config python/pyproject.toml $(PYTHON_FOLDERS)
+	$(BIN)/ruff format --check --config python/pyproject.toml $(PYTHON_FOLDERS)
+	cd python && ../$(BIN)/mypy

@@ -1,0 +1,51 @@
+"""Multi-table ACID transactions over existing Delta tables.
+
+>>> import lakestep
+>>> from pyspark.sql import SparkSession
+>>> spark = lakestep.configure(SparkSession.builder).getOrCreate()  # doctest: +SKIP
+>>> with lakestep.transaction(spark) as txn:  # doctest: +SKIP
+...     spark.sql("INSERT INTO orders SELECT * FROM new_orders")
+...     spark.sql("INSERT INTO lineitems SELECT * FROM new_lineitems")
+
+Importing this package makes PySpark raise its exceptions for errors of Lakestep and adds
+``withTransaction`` to readers and writers; Spark Connect's classes get the same with the first
+`transaction` or `recover` on a Connect session. Nothing else in PySpark is changed.
+"""
+
+from lakestep import _errors, _writer
+from lakestep._build import jar_path, version
+from lakestep._errors import (
+    ConfigurationError,
+    ConflictError,
+    LakestepError,
+    StateUnknownError,
+    TimelineCorruptError,
+    TransactionStateError,
+    UnsupportedInTransactionError,
+)
+from lakestep._session import configure
+from lakestep._transaction import Recovered, Transaction, recover, transaction
+
+__version__: str = version()
+
+__all__ = [
+    "ConfigurationError",
+    "ConflictError",
+    "LakestepError",
+    "Recovered",
+    "StateUnknownError",
+    "TimelineCorruptError",
+    "Transaction",
+    "TransactionStateError",
+    "UnsupportedInTransactionError",
+    "__version__",
+    "configure",
+    "jar_path",
+    "recover",
+    "transaction",
+]
+
+_errors.install()
+_writer.install()
+
+del version

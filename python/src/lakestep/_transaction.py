@@ -1,0 +1,201 @@
+"""A transaction of a Spark session, driven by SQL alone so that Classic and Connect are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakestep import _errors, _session
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+
+class Transaction:
+    """One transaction; `lakestep.transaction` makes it.
+
+    It is the session's: every statement of the session belongs to it while it is open. Not for use
+    by several threads at once.
+    """
+
+    def __init__(self, spark: SparkSession, began: Row) -> None:
+        self._spark = spark
+        self._id: str = began["transaction_id"]
+        self._name: str | None = began["name"]
+        self._entry: int | None = None
+        self._is_open = True
+
+    @property
+    def id(self) -> str:
+        """The transaction id, the same in the timeline, in `SHOW TRANSACTIONS` and in messages."""
+        return self._id
+
+    @property
+    def name(self) -> str | None:
+        """The name given by the user."""
+        return self._name
+
+    @property
+    def is_open(self) -> bool:
+        """Whether neither `commit` nor `rollback` of this object has been called."""
+        return self._is_open
+
+    @property
+    def entry(self) -> int | None:
+        """The timeline entry of a committed transaction; None before, and if nothing was written.
+
+        After it the database has this version.
+        """
+        return self._entry
+
+    def commit(self) -> None:
+        """Make all changes visible, or none.
+
+        When this returns, the changes of all tables are durable. When it raises, the transaction
+        has ended.
+
+        Raises
+        ------
+        ConflictError
+            Another client's commit was first; nothing was changed.
+        StateUnknownError
+            The outcome is not known yet; `lakestep.recover` finds it.
+        TransactionStateError
+            The transaction has ended already.
+        """
+        self._end("commit()")
+        try:
+            row = self._spark.sql("COMMIT").collect()[0]
+        except _errors.StateUnknownError:
+            raise
+        except Exception as failure:
+            _roll_back_after(self._spark, failure)
+            raise
+        self._entry = row["entry"]
+
+    def rollback(self) -> None:
+        """Drop all changes; the tables were never touched.
+
+        Raises
+        ------
+        TransactionStateError
+            The transaction has ended already.
+        """
+        self._end("rollback()")
+        self._spark.sql("ROLLBACK").collect()
+
+    def _end(self, operation: str) -> None:
+        if not self._is_open:
+            raise _errors.error(
+                "LAKESTEP_TRANSACTION_NOT_OPEN", operation=operation, transaction=self._id
+            )
+        self._is_open = False
+
+    def __repr__(self) -> str:
+        name = "" if self._name is None else f", name={self._name!r}"
+        return f"Transaction(id={self._id!r}{name}, is_open={self._is_open})"
+
+
+@contextmanager
+def transaction(spark: SparkSession, name: str | None = None) -> Iterator[Transaction]:
+    """Run the body of a ``with`` statement as one transaction over all Delta tables.
+
+    A clean exit commits; an exception rolls back and is raised again as it was. If the rollback
+    fails too, its error is added to the exception as a note. A body that has called
+    `Transaction.commit` or `Transaction.rollback` itself is left as it is.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        A session configured by `lakestep.configure`, Classic or Connect.
+    name : str, optional
+        Shown in `SHOW TRANSACTIONS` and kept in the timeline.
+
+    Yields
+    ------
+    Transaction
+        For ``withTransaction`` and for an earlier commit or rollback.
+
+    Raises
+    ------
+    ConfigurationError
+        ``LAKESTEP_NOT_CONFIGURED`` or ``LAKESTEP_VERSION_MISMATCH``.
+    TransactionStateError
+        ``LAKESTEP_TRANSACTION_ALREADY_ACTIVE``: the session has an open transaction.
+    ConflictError, StateUnknownError
+        From the commit.
+
+    Examples
+    --------
+    >>> with lakestep.transaction(spark, "daily load") as txn:  # doctest: +SKIP
+    ...     orders.writeTo("orders").withTransaction(txn).append()
+    ...     spark.sql("DELETE FROM staging WHERE loaded")
+    """
+    _session.meet(spark)
+    quoted = "" if name is None else " `" + name.replace("`", "``") + "`"
+    txn = Transaction(spark, spark.sql(f"BEGIN TRANSACTION{quoted}").collect()[0])
+    try:
+        yield txn
+    except BaseException as failure:
+        if txn.is_open:
+            txn._end("rollback()")
+            _roll_back_after(spark, failure)
+        raise
+    if txn.is_open:
+        txn.commit()
+
+
+def _roll_back_after(spark: SparkSession, failure: BaseException) -> None:
+    """Leave no transaction open in the session; what goes wrong here becomes a note."""
+    try:
+        spark.sql("ROLLBACK").collect()
+    except _errors.LakestepError as error:
+        if error.getCondition() != "LAKESTEP_NO_ACTIVE_TRANSACTION":
+            _add_note(failure, f"ROLLBACK failed too: {error}")
+    except Exception as error:
+        _add_note(failure, f"ROLLBACK failed too: {error}")
+
+
+def _add_note(error: BaseException, note: str) -> None:
+    # BaseException.add_note is new in Python 3.11; the attribute is what it writes.
+    notes: list[str] = getattr(error, "__notes__", [])
+    error.__notes__ = [*notes, note]  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """An unfinished transaction that `recover` brought to its end."""
+
+    transaction_id: str
+    entry: int | None
+    outcome: str
+    tables: int
+
+
+def recover(spark: SparkSession) -> list[Recovered]:
+    """Finish every transaction of the timeline that its client left unfinished.
+
+    Any client may call this at any time, also several at once: they agree on each outcome.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        A session configured by `lakestep.configure`, with no open transaction.
+
+    Returns
+    -------
+    list of Recovered
+        In timeline order; empty if nothing was left unfinished.
+    """
+    _session.meet(spark)
+    return [
+        Recovered(
+            transaction_id=row["transaction_id"],
+            entry=row["entry"],
+            outcome=row["outcome"],
+            tables=row["tables"],
+        )
+        for row in spark.sql("RECOVER").collect()
+    ]
