@@ -6,7 +6,8 @@ import org.apache.spark.sql.delta.lakestep.SparkInternals
 import org.apache.spark.sql.internal.StaticSQLConf
 
 import io.lakestep.catalog.CatalogSetting
-import io.lakestep.overlay.OverlaySettings
+import io.lakestep.overlay.{BaseWriteGuard, OverlaySettings}
+import io.lakestep.session.NoBaseWrites
 import io.lakestep.sql.{
   LakestepParser, ParserOrder, RedirectRelations, RedirectTables, ResolveTransactionBlock, StatementStrategy
 }
@@ -24,6 +25,7 @@ class LakestepExtensions extends (SparkSessionExtensions => Unit) {
       OverlaySettings.install(conf, context.hadoopConfiguration)
       CatalogSetting.install(conf)
     }
+    BaseWriteGuard.set(NoBaseWrites)
     if (listsDelta) ParserOrder.injectOutermost(extensions, new LakestepParser(_, _))
     else {
       new DeltaSparkSessionExtension().apply(extensions)

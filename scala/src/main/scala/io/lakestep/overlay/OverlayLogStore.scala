@@ -57,6 +57,7 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
               throw new FileNotFoundException(s"No such file or directory: $log")
             if (version <= chain.pin || new LogView(chain, log, fs).locate(name).isDefined)
               throw new FileAlreadyExistsException(path.toString)
+            StagedWrites.record(segment, log.getParent.toString, version)
             CommitFile
               .create(new Path(StagingFolder.ofLog(log, segment), name), path, actions, hadoopConf)
           case _ => ()

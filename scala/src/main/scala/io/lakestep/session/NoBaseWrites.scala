@@ -1,0 +1,24 @@
+package io.lakestep.session
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.SparkSession
+
+import io.lakestep.Errors
+import io.lakestep.overlay.BaseWriteGuard
+
+/**
+ * The last line of defence: no commit file of a base table is created by Delta for a session that
+ * has an open transaction, whatever way around the redirection it took.
+ */
+object NoBaseWrites extends BaseWriteGuard.Veto {
+
+  override def beforeCommit(commitFile: Path): Unit =
+    for {
+      session <- SparkSession.getActiveSession
+      transaction <- Sessions.open(session)
+    } throw Errors(
+      "LAKESTEP_BASE_TABLE_IN_TRANSACTION",
+      "table" -> commitFile.getParent.getParent.toString,
+      "transaction" -> transaction.id
+    )
+}
