@@ -5,10 +5,10 @@ import java.util.concurrent.{ConcurrentHashMap, Executors, ThreadFactory}
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 
-import io.lakestep.LakestepConf
+import io.lakestep.{Clock, Ids, LakestepConf}
 import io.lakestep.delta.DeltaStateReader
 import io.lakestep.storage.HadoopObjectStores
-import io.lakestep.transaction.{Clock, CommitObserver, Database, DatabaseOptions, Ids}
+import io.lakestep.transaction.{CommitObserver, Database, DatabaseOptions}
 
 /** One [[Database]] for each timeline root of this process, shared by its sessions. */
 object Databases {

@@ -6,7 +6,7 @@ import org.apache.spark.sql.SparkSession
 import io.lakestep.Errors
 import io.lakestep.delta.DeltaHousekeeping
 import io.lakestep.overlay.StagedWrites
-import io.lakestep.timeline.TimelineEntry
+import io.lakestep.timeline.CommitEntry
 import io.lakestep.transaction.{
   BeginRequest, CommitOutcome, IsolationLevel, RecoveredEntry
 }
@@ -57,7 +57,7 @@ object Lifecycle {
         CommitReport(transaction.id, None, 0)
       case CommitOutcome.Conflicted(conflict) =>
         forget(session, transaction)
-        throw conflict.toException(transaction.id)
+        throw ConflictError(transaction.id, conflict)
       case CommitOutcome.Unknown(cause) =>
         forget(session, transaction)
         throw Errors.caused(
@@ -84,7 +84,7 @@ object Lifecycle {
   def recover(session: SparkSession): Seq[RecoveredEntry] =
     Databases.of(session).recover().entries
 
-  def unfinished(session: SparkSession): Seq[TimelineEntry] = Databases.of(session).unfinished()
+  def unfinished(session: SparkSession): Seq[CommitEntry] = Databases.of(session).unfinished()
 
   private def required(session: SparkSession, statement: String): SessionTransaction =
     Sessions.open(session).getOrElse(

@@ -95,12 +95,12 @@ final case class ShowTransactions() extends LeafRunnableCommand {
     }
     own.toSeq ++ Lifecycle.unfinished(session).map { e =>
       Row(
-        e.transactionId,
-        e.name.orNull,
-        e.user,
+        e.transaction.id,
+        e.transaction.name.orNull,
+        e.transaction.user,
         "INFLIGHT",
         e.number,
-        new Timestamp(e.beganAtMs),
+        new Timestamp(e.transaction.requestedAtMs),
         e.tables.map(_.name).mkString(", ")
       )
     }
