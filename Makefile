@@ -58,6 +58,8 @@ test-scala:
 
 test-python: .venv/installed
 	$(BIN)/python -m pytest tests -m 'not long' --junitxml=$(REPORTS)/pytest.xml
+	LAKESTEP_TEST_API=connect $(BIN)/python -m pytest tests/test_python_api.py -m 'not classic' \
+	  --junitxml=$(REPORTS)/pytest-connect.xml
 
 test-long: .venv/installed
 	LAKESTEP_TEST_LONG=1 project/sbt test
@@ -71,6 +73,6 @@ bench: .venv/installed
 
 check: .venv/installed
 	project/sbt scalafmtCheckAll scalafmtSbtCheck
-	$(BIN)/ruff check --config python/pyproject.toml $(PYTHON_FOLDERS)
-	$(BIN)/ruff format --check --config python/pyproject.toml $(PYTHON_FOLDERS)
+	$(BIN)/ruff check $(PYTHON_FOLDERS)
+	$(BIN)/ruff format --check $(PYTHON_FOLDERS)
 	cd python && ../$(BIN)/mypy

@@ -52,6 +52,12 @@ lazy val lakestep = (project in file("."))
     Test / parallelExecution := false,
     Test / javaOptions ++= sparkJvmOptions ++ Seq("-Xmx3g"),
     Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oDF"),
+    // Tests tagged LongTest run by `make test-long`, and there alone.
+    Test / testOptions += Tests.Argument(
+      TestFrameworks.ScalaTest,
+      if (sys.env.contains("LAKESTEP_TEST_LONG")) "-n" else "-l",
+      "io.lakestep.LongTest"
+    ),
     assembly / assemblyJarName := s"lakestep-spark_4.2_2.13-${version.value}.jar",
     assembly / assemblyOption ~= (_.withIncludeScala(false)),
     assembly / packageOptions += Package.ManifestAttributes(

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -207,7 +208,7 @@ def _submit_arguments(text: str) -> dict[str, str]:
     words = shlex.split(text)
     settings: dict[str, str] = {}
     named: dict[str, str] = {}
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in zip_longest(words, words[1:], fillvalue=""):
         flag, equals, inline = word.partition("=")
         value = inline if equals else following
         if flag in ("--conf", "-c"):
