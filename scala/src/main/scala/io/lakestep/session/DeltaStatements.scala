@@ -4,6 +4,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.delta.lakestep.{DeltaFacts, StagingListener, StagingObserver}
 
 import io.lakestep.Errors
+import io.lakestep.delta.{Action, MetaData, PinnedHeader, Protocol}
 
 /**
  * Every Delta transaction that a statement of an open transaction starts: refused on a base table,
@@ -42,11 +43,18 @@ object DeltaStatements {
               rowTracking = found.rowTracking,
               changeDataFeed = found.changeDataFeed,
               columnMapping = found.columnMapping,
-              checkpointInterval = found.checkpointInterval
+              checkpointInterval = found.checkpointInterval,
+              pinned = pinned(found)
             )
           )
           transaction.checkCombination(table, table.base.toString)
         }
+      }
+
+    private def pinned(facts: DeltaFacts): PinnedHeader =
+      (Action.parse(facts.metadata), Action.parse(facts.protocol)) match {
+        case (m: MetaData, p: Protocol) => PinnedHeader(m, p, facts.domains)
+        case (m, p) => throw new IllegalStateException(s"Delta's header reads as ${m.kind}, ${p.kind}")
       }
   }
 }
