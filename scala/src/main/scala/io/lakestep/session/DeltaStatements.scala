@@ -20,11 +20,7 @@ object DeltaStatements {
 
     override def starting(dataPath: Path, facts: => DeltaFacts): Unit =
       if (!transaction.owns(dataPath)) {
-        throw Errors(
-          "LAKESTEP_BASE_TABLE_IN_TRANSACTION",
-          "table" -> dataPath.toString,
-          "transaction" -> transaction.id
-        )
+        throw Errors("LAKESTEP_DELTA_TRANSACTION_ON_BASE_TABLE", "table" -> dataPath.toString)
       } else {
         transaction.table(dataPath).foreach { table =>
           val found = facts
