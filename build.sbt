@@ -76,6 +76,8 @@ lazy val lakestep = (project in file("."))
       if (sys.env.contains("LAKESTEP_TEST_LONG")) "-n" else "-l",
       "io.lakestep.LongTest"
     ),
+    Test / packageBin / artifactPath :=
+      target.value / "scala-2.13" / s"lakestep-tests-${version.value}.jar",
     assembly / assemblyJarName := s"lakestep-spark_4.2_2.13-${version.value}.jar",
     assembly / assemblyOption ~= (_.withIncludeScala(false)),
     assembly / packageOptions += Package.ManifestAttributes(

@@ -45,7 +45,7 @@ class Client:
         """Make both tables from the generated files, without the orders from key `below` on."""
         for table, key in tpch.TABLES.items():
             rows = self._spark.read.parquet(f"{files}/{table}.parquet").where(f"{key} < {below}")
-            ranges = rows.repartitionByRange(4, key).sortWithinPartitions(key)
+            ranges = rows.repartitionByRange(8, key).sortWithinPartitions(key)
             ranges.write.format("delta").save(f"{tables}/{table}")
 
     def attach(self, tables: str) -> None:

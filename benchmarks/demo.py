@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import os
 import shutil
+import signal
 import statistics
 import sys
 import threading
@@ -132,8 +133,9 @@ class Demo:
         self._tables.mkdir()
 
         with contextlib.ExitStack() as drivers:
-            self._say("Starting a Spark session without Lakestep")
+            self._say("Starting a session without Lakestep, and the checking process with it")
             plain = drivers.enter_context(Driver("plain", self._work, root=None))
+            checker = drivers.enter_context(Driver("checker", self._work, root=self._root))
             self._say(f"TPC-H at scale {SCALE}, by tpchgen-cli")
             tpch.generate(self._files, SCALE)
             # One refresh for plain Delta, ten pairs, and one whose driver is killed.
@@ -156,8 +158,6 @@ class Demo:
                 f" in {time.monotonic() - began:.1f} s",
             )
 
-            self._say("Starting the checking process, with Lakestep")
-            checker = drivers.enter_context(Driver("checker", self._work, root=self._root))
             checker.call("attach", tables=str(self._tables))
             self._contrast(plain, checker)
             plain.close()
@@ -346,7 +346,7 @@ class Demo:
         )
 
     def _test_jar(self) -> Path:
-        jars = sorted((REPOSITORY / "target" / "scala-2.13").glob("lakestep-*-tests.jar"))
+        jars = sorted((REPOSITORY / "target" / "scala-2.13").glob("lakestep-tests-*.jar"))
         if not jars:
             raise FileNotFoundError("The JAR of the tests is missing: run `make demo`")
         return jars[-1]
@@ -362,6 +362,8 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=REPOSITORY / ".data")
     parser.add_argument("--pairs", type=int, default=10)
     options = parser.parse_args()
+    # Ended by a signal, the drivers are ended too.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     console = Console(highlight=False)
     return 0 if Demo(console, options.data.absolute(), options.pairs).run() else 1
 
