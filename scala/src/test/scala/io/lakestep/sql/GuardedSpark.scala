@@ -33,8 +33,8 @@ trait GuardedSpark extends BeforeAndAfterAll { self: Suite =>
     .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
     .config("spark.sql.catalog.procedures", classOf[elsewhere.ProcedureInCatalog].getName)
     .withExtensions { extensions =>
-      new TransactionGuard(_ => open).inject(extensions)
       extensions.injectCheckRule(_ => plan => { analysed.add(plan); () })
+      new TransactionGuard(_ => open).inject(extensions)
     }
     .getOrCreate()
     .asInstanceOf[classic.SparkSession]
@@ -47,7 +47,7 @@ trait GuardedSpark extends BeforeAndAfterAll { self: Suite =>
     finally open = false
   }
 
-  /** The plans that `body` has analysed, in order. */
+  /** The plans that `body` has analysed, in order, also those that the guard then refused. */
   def plansOf(body: => Any): Seq[LogicalPlan] = {
     analysed.clear()
     body
