@@ -87,6 +87,39 @@ class Client:
         self._jvm.java.lang.System.setProperty("lakestep.halt.folder", folder)
         self._jvm.java.lang.System.setProperty("lakestep.halt.at", step)
 
+    def versions(self) -> dict[str, str]:
+        """Return what this driver runs on."""
+        java = self._jvm.java.lang.System.getProperty("java.version")
+        return {"spark": self._spark.version, "java": str(java)}
+
+    def timed(self, statements: list[str]) -> list[float]:
+        """Run statements and return the seconds that each took."""
+        seconds = []
+        for statement in statements:
+            began = time.monotonic()
+            self._rows(statement)
+            seconds.append(time.monotonic() - began)
+        return seconds
+
+    def counted(self, statements: list[str]) -> list[dict[str, int]]:
+        """Run statements and return the requests to the store that each made."""
+        counts = []
+        for statement in statements:
+            before = self._requests()
+            self._rows(statement)
+            after = self._requests()
+            counts.append(
+                {
+                    request: count - before.get(request, 0)
+                    for request, count in sorted(after.items())
+                    if count > before.get(request, 0)
+                }
+            )
+        return counts
+
+    def _requests(self) -> dict[str, int]:
+        return dict(self._jvm.io.lakestep.testing.CountingFileSystem.requests())
+
     @property
     def _jvm(self) -> Any:  # noqa: ANN401
         return self._spark._jvm
