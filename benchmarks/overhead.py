@@ -199,7 +199,7 @@ def table(results: dict[str, Any]) -> str:
     for name, kind in results["kinds"].items():
         ratio, low_high = kind.get("ratio"), kind.get("ratio_95")
         shown = (
-            ("1", "") if ratio is None else (f"{ratio:.2f}", "{:.2f} – {:.2f}".format(*low_high))
+            ("1", "") if ratio is None else (f"{ratio:.2f}", "{:.2f} to {:.2f}".format(*low_high))
         )
         lines.append(f"| {name} | {kind['median_s']:.2f} s | {shown[0]} | {shown[1]} |")
     lines += ["", "| median, in ms | BEGIN | " + " | ".join(STEPS) + " | COMMIT |"]
