@@ -4,6 +4,7 @@ import java.util.concurrent.{CompletableFuture, CompletionException}
 
 import scala.util.control.NonFatal
 
+import io.lakestep.LakestepException
 import io.lakestep.delta.TablePath
 import io.lakestep.timeline._
 
@@ -21,11 +22,26 @@ private[transaction] final class Finish(world: World) {
 
   /** @param fresh whether the caller has just ordered the entry, so that no outcome need be read */
   def apply(entry: CommitEntry, hash: String, fresh: Boolean): Finished = {
-    val known = if (fresh) None else timeline.readOutcome(entry.number, hash)
-    val finished = end(entry, hash, known.getOrElse(decide(entry, hash)))
+    val finished =
+      try {
+        val known = if (fresh) None else timeline.readOutcome(entry.number, hash)
+        end(entry, hash, known.getOrElse(decide(entry, hash)))
+      } catch {
+        // Whoever ended the entry has removed what was staged for it.
+        case e: LakestepException if e.getCondition == "LAKESTEP_STAGED_COMMIT_LOST" =>
+          alreadyEnded(entry, hash).getOrElse(throw e)
+      }
     cleanUp(entry)
     finished
   }
+
+  private def alreadyEnded(entry: CommitEntry, hash: String): Option[Finished] =
+    timeline.readOutcome(entry.number, hash).flatMap {
+      case c: Completed => Some(Finished.Completed(c.slots))
+      case a: Aborting =>
+        timeline.readRolledBack(entry.number, hash)
+          .map(end => Finished.RolledBack(a.evidence, Residue.of(entry, end)))
+    }
 
   private def end(entry: CommitEntry, hash: String, outcome: Outcome): Finished = outcome match {
     case c: Completed => Finished.Completed(c.slots)

@@ -51,11 +51,11 @@ private[transaction] final class Settle(world: World) {
         if (plan.residue.nonEmpty && !amendments.endsWithResidue)
           throw unfinished(job.entry, s"somebody built upon its files in ${job.table.name}")
         val slot = head + 1
-        observer.beforeSettle(job.entry, job.table, slot)
         val place = PublishedCommit.Place(slot, clock.nowMs(), previousMs, None)
         val actions = PublishedCommit
           .settle(plan.actions, plan.residue, job.changes, job.table, job.mark(kind), place)
         val store = stores.forPath(job.table.path)
+        observer.beforeSettle(job.entry, job.table, slot)
         store.putIfAbsent(TablePath.slot(job.table.path, slot), TableLog.text(actions)) match {
           case PutOutcome.Created =>
             observer.settled(job.entry, job.table, slot)
@@ -126,7 +126,7 @@ private[transaction] final class Settle(world: World) {
     val previousMs = job.log.read(head).flatMap(_.info).flatMap(_.inCommitTimestampMs)
       .orElse(tail.slot(head).map(_.modifiedMs))
     def done(how: String) =
-      Done(SettledTable(how, tail.oldestReadable, Vector.empty))
+      Done(SettledTable(how, None, Vector.empty))
     if (state.metadataId != job.table.tableId) gone
     else
       state.txnVersion(job.appId).map(StateMark.of).filter(_.entry >= job.entry.number) match {
