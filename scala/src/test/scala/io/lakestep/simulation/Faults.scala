@@ -72,3 +72,7 @@ final class Faults(random: SplittableRandom, perMille: Int, private var budget: 
     case _ => Some(5 + random.nextInt(200))
   }
 }
+
+object Faults {
+  def none: Faults = new Faults(new SplittableRandom(0L), 0, 0)
+}

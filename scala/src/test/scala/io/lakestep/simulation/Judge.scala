@@ -15,9 +15,9 @@ import io.lakestep.transaction.CommitOutcome
 final class Judge(
     world: World,
     roots: Vector[String],
-    attempts: Seq[Attempt],
-    snapshots: Seq[SeenSnapshot],
     strict: Boolean) {
+
+  private val attempts = world.attempts
 
   private val logs = Truth.logs(world)
   private val timelines = roots.flatMap(Truth.timeline(world, _))
@@ -35,7 +35,7 @@ final class Judge(
     strayMarks()
     files()
     attempts.foreach(answer)
-    snapshots.foreach(snapshot)
+    world.snapshots.foreach(snapshot)
   }
 
   private def entry(timeline: TrueTimeline, e: TrueEntry): Unit = e.entry match {

@@ -1,14 +1,12 @@
 package io.lakestep.simulation
 
 import java.nio.charset.StandardCharsets.UTF_8
-import java.util.SplittableRandom
 
 import scala.collection.mutable
 
 /** Everything of one history: the store, the schedule, the tables and what was seen. */
 final class World(
     val seed: Long,
-    val random: SplittableRandom,
     val scheduler: Scheduler,
     val counts: Counts,
     val tables: Vector[String],
@@ -18,6 +16,8 @@ final class World(
 
   private val traced = mutable.ArrayBuffer.empty[Traced]
   private val found = mutable.ArrayBuffer.empty[String]
+  private val tried = mutable.ArrayBuffer.empty[Attempt]
+  private val seen = mutable.ArrayBuffer.empty[SeenSnapshot]
   private var tokens = 0
 
   /** The store's own time. */
@@ -38,6 +38,11 @@ final class World(
     tokens += 1
     tokens
   }
+
+  def tries(attempt: Attempt): Unit = tried += attempt
+  def attempts: Seq[Attempt] = tried.toSeq
+  def saw(snapshot: SeenSnapshot): Unit = seen += snapshot
+  def snapshots: Seq[SeenSnapshot] = seen.toSeq
 
   /** Records that an invariant does not hold; the message begins with its name. */
   def violated(message: String): Unit = found += message
