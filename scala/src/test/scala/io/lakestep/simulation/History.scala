@@ -128,7 +128,7 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
   }
 
   /** A session that nothing goes wrong for: finishes what is left in every database. */
-  private def last(name: String, phase: Int)(then: LakestepClient => Unit): Unit = {
+  private def last(name: String, phase: Int)(afterwards: LakestepClient => Unit): Unit = {
     val dice = random.split()
     scheduler.spawn(name, phase) { actor =>
       Roots.foreach { root =>
@@ -136,7 +136,7 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
         val session = new LakestepClient(world, client, root, dice, actor, open(root, ConflictCheck))
         val failed = session.recoverAll()
         failed.foreach(e => world.violated(s"I6 $name cannot finish an entry of $root: ${describe(e)}"))
-        if (root == MainRoot) then(session)
+        if (root == MainRoot) afterwards(session)
       }
     }
     ()

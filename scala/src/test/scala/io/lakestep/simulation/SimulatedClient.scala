@@ -10,7 +10,7 @@ final case class Traced(
     request: Request,
     path: String,
     fault: Option[Fault],
-    result: String)
+    result: Any)
 
 /**
  * A client: the store as it sees it, with its faults, its wrong clock and its ids.
