@@ -35,7 +35,9 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
     val tail = table.tail(lowest)
     val head = tail.head.getOrElse(throw notATable(path, table, lowest))
     if (head < lowest) throw overwritten(path, lowest)
-    val ceiling = binding.filter(_ => amendments.marksBoundPins)
+    // A table that was bound since then may hold marks in this listing, so it is looked up again.
+    val bound = binding.orElse(bindings.find(path))
+    val ceiling = bound.filter(_ => amendments.marksBoundPins)
       .flatMap(b => ceilingOf(txn, path, b.log, table, tail, head)).getOrElse(head)
     if (lowest > ceiling) throw Errors(
       "LAKESTEP_SNAPSHOT_BEHIND_SESSION",
