@@ -1,8 +1,8 @@
 package io.lakestep.simulation
 
 import io.lakestep.delta.{AddFile, LogCommit, MarkKind, MetaData, RemoveFile, TablePath}
-import io.lakestep.timeline.{AbortEntry, Aborting, CommitEntry, Completed}
-import io.lakestep.transaction.CommitOutcome
+import io.lakestep.timeline.{AbortEntry, Aborting, CommitEntry, Completed, Conflict}
+import io.lakestep.transaction.{CommitOutcome, ConflictCheck}
 
 /**
  * Holds a finished history against the invariants and names every one that is broken.
@@ -139,7 +139,10 @@ final class Judge(
         } else undone(t, u.slot)
       }
     }
-    if (!tables.exists(t => foreignConflict(t)))
+    val cleaned = a.evidence.rule == ConflictCheck.LogCleanedUp &&
+      c.tables.exists(t => t.path == a.evidence.path && world.wasDeleted(TablePath.slot(t.path, t.base + 1)))
+    if (cleaned) world.counts.event("rolled back because the log was cleaned up")
+    if (!cleaned && !tables.exists(t => foreignConflict(t)))
       violated(s"NEEDLESS entry ${c.number} was rolled back without a foreign conflict: ${a.evidence}")
   }
 
@@ -218,13 +221,18 @@ final class Judge(
       case CommitOutcome.Conflicted(conflict, _) =>
         world.counts.event("answer conflicted")
         if (isCompleted) violated(s"I2 ${a.transaction} was told $conflict, and is committed")
-        if (entry.isEmpty && !conflictedBefore(a))
+        if (entry.isEmpty && !conflictedBefore(a) && !wasCleaned(a, conflict))
           violated(s"NEEDLESS ${a.transaction} was told $conflict, and nothing conflicts")
       case CommitOutcome.Unknown(_, _) => world.counts.event("answer unknown")
       case CommitOutcome.NothingToCommit =>
         violated(s"I3 ${a.transaction} was told that it changed nothing")
     }
   }
+
+  /** A log that was cleaned up after the pin shows no longer that nothing conflicts. */
+  private def wasCleaned(a: Attempt, conflict: Conflict): Boolean =
+    conflict.rule == ConflictCheck.LogCleanedUp &&
+      a.writes.exists(w => w.table == conflict.path && world.wasDeleted(TablePath.slot(w.table, w.pin + 1)))
 
   private def conflictedBefore(a: Attempt): Boolean =
     a.writes.exists { w =>

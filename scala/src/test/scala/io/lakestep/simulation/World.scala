@@ -33,6 +33,11 @@ final class World(
     store.list(folder, name.drop(1).take(20)).exists(_.name.endsWith(".checkpoint.parquet"))
   }
 
+  def wasDeleted(path: String): Boolean = store.changes.exists {
+    case Deleted(_, p) => p == path
+    case _ => false
+  }
+
   /** A name that no other file of the history has. */
   def token(): Int = {
     tokens += 1
