@@ -42,11 +42,12 @@ final case class LogTail(from: Long, slots: Vector[Slot], checkpoints: Vector[Lo
   def isCompleteFrom(version: Long): Boolean =
     head.forall(h => version > h || (version to h).forall(byVersion.contains))
 
-  def hasCheckpointFrom(version: Long): Boolean = checkpoints.lastOption.exists(_ >= version)
+  /** The first version of the unbroken run of commits up to the head; the head when its is gone. */
+  def firstOfRun: Option[Long] = head.map { h =>
+    Iterator.iterate(h)(_ - 1).takeWhile(v => byVersion.contains(v)).foldLeft(h)((_, v) => v)
+  }
 
-  /** The oldest version that can still be read, as far as this listing tells. */
-  def oldestReadable: Option[Long] =
-    (checkpoints.headOption ++ slots.headOption.map(_.version)).minOption
+  def hasCheckpointFrom(version: Long): Boolean = checkpoints.lastOption.exists(_ >= version)
 }
 
 /** The log of one table: its commits and checkpoints, read through an `ObjectStore`. */

@@ -205,7 +205,7 @@ private[transaction] final class Publish(world: World) {
       mark match {
         case Some(StateMark(entry, _)) if entry > job.entry.number => settled
         case Some(StateMark(_, MarkStatus.Published)) =>
-          val slot = listed.lastOption.map(_.version).orElse(tail.oldestReadable).getOrElse(head)
+          val slot = listed.lastOption.map(_.version).orElse(tail.firstOfRun).getOrElse(head)
           Left(Vote.Published(walk.slots :+ slot))
         case Some(StateMark(_, MarkStatus.Partly)) =>
           known.orElse(Option.when(job.table.parts == 2)(1)) match {

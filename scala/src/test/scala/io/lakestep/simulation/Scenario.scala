@@ -11,6 +11,8 @@ import java.util.SplittableRandom
  * @param foreign writers without Lakestep, with the number of commits
  * @param readers sessions that take snapshots, with the number of snapshots
  * @param secondRoot sessions of another database root over the same tables
+ * @param napPercent how often one of ours falls asleep between two steps of the protocol
+ * @param napSteps how long at most
  * @param stayPercent see [[Scheduler]]
  */
 final case class Scenario(
@@ -23,6 +25,8 @@ final case class Scenario(
     cleaners: Vector[Int],
     collectors: Int,
     secondRoot: Vector[Int],
+    napPercent: Int,
+    napSteps: Int,
     stayPercent: Int,
     faultsPerMille: Int,
     faultBudget: Int,
@@ -46,6 +50,8 @@ object Scenario {
       cleaners = sometimes(30)(some(1, 2)),
       collectors = if (random.nextInt(100) < 25) 1 else 0,
       secondRoot = sometimes(10)(some(1, 2)),
+      napPercent = Vector(0, 10, 30)(upTo(2)),
+      napSteps = Vector(10, 40, 120)(upTo(2)),
       stayPercent = Vector(30, 60, 80, 90, 95)(upTo(4)),
       faultsPerMille = Vector(0, 5, 15, 40)(upTo(3)),
       faultBudget = 1 + upTo(3),
