@@ -42,7 +42,7 @@ final class Judge(
     case _: AbortEntry => world.counts.event("abort entry")
     case c: CommitEntry =>
       val tables = c.tables.zipWithIndex.map { case (t, i) =>
-        SettledLog(c, i, logs(t.path), logs(t.path).marksOf(timeline.id, c.number, i))
+        new SettledLog(c, i, logs(t.path), logs(t.path).marksOf(timeline.id, c.number, i))
       }
       tables.foreach(ownMarks)
       e.outcome match {
@@ -52,11 +52,11 @@ final class Judge(
       }
   }
 
-  private final case class SettledLog(
-      entry: CommitEntry,
-      index: Int,
-      log: TrueLog,
-      marks: Vector[PlacedMark]) {
+  private final class SettledLog(
+      val entry: CommitEntry,
+      val index: Int,
+      val log: TrueLog,
+      val marks: Vector[PlacedMark]) {
     def parts: Vector[PlacedMark] = marks.filter(_.mark.kind == MarkKind.Publish)
     def of(kind: MarkKind): Vector[PlacedMark] = marks.filter(_.mark.kind == kind)
     def write: Option[PlannedWrite] =
@@ -103,7 +103,7 @@ final class Judge(
   /** Where the commit was cleaned up before the outcome was put, the slot may be a later one. */
   private def isAfterCleanUp(t: SettledLog, slots: Vector[Long]): Boolean =
     t.parts.lastOption.exists { last =>
-      world.wasDeleted(TablePath.slot(t.log.table, last.slot)) && slots.lastOption.exists { said =>
+      t.parts.exists(p => world.wasDeleted(TablePath.slot(t.log.table, p.slot))) && slots.lastOption.exists { said =>
         said >= last.slot && !t.log.marks.exists(m => m.slot > last.slot && m.slot <= said)
       }
     }
@@ -111,9 +111,9 @@ final class Judge(
   /** I5: what stands between what we read and what we published must not conflict with it. */
   private def firstCommitter(t: SettledLog): Unit = for {
     write <- t.write
-    last <- t.parts.lastOption
-    commit <- between(t.log, write.pin, last.slot)
-    if !t.parts.exists(_.slot == commit.version) && isConflict(write, commit)
+    first <- t.parts.headOption
+    commit <- between(t.log, write.pin, first.slot)
+    if isConflict(write, commit)
   } violated(s"I5 ${t.name} published over version ${commit.version}, which conflicts")
 
   private def between(log: TrueLog, after: Long, before: Long): Vector[LogCommit] =
@@ -129,7 +129,8 @@ final class Judge(
   private def aborted(c: CommitEntry, a: Aborting, e: TrueEntry, tables: Vector[SettledLog]): Unit = {
     world.counts.event("rolled back entry")
     if (e.rolledBack.isEmpty) violated(s"I6 entry ${c.number} is aborting and never ended")
-    val capable = c.tables.count(_.conflictCapable)
+    // With several commits a foreign one between them can undo the first of them.
+    val capable = c.tables.count(_.conflictCapable) + c.tables.count(_.parts > 1)
     tables.foreach { t =>
       if (t.of(MarkKind.Close).nonEmpty && t.of(MarkKind.Undo).nonEmpty)
         violated(s"I1 ${t.name} was both closed and undone")
