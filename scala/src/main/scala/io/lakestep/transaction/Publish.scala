@@ -207,7 +207,8 @@ private[transaction] final class Publish(world: World) {
       mark match {
         case Some(StateMark(entry, _)) if entry > job.entry.number => settled
         case Some(StateMark(_, MarkStatus.Published)) =>
-          Left(Vote.Published((walk.slots ++ listed.map(_.version)).distinct))
+          val slot = listed.lastOption.map(_.version).orElse(tail.firstOfRun).getOrElse(head)
+          Left(Vote.Published(walk.slots :+ slot))
         case Some(StateMark(_, MarkStatus.Partly)) =>
           known.orElse(Option.when(job.table.parts == 2)(1)) match {
             case Some(part) => Right(atHead(job, walk, state, head).copy(part = part + 1))

@@ -125,8 +125,17 @@ private[transaction] final class Settle(world: World) {
     val state = states.stateAt(job.table.path, head)
     val previousMs = job.log.read(head).flatMap(_.info).flatMap(_.inCommitTimestampMs)
       .orElse(tail.slot(head).map(_.modifiedMs))
-    def done(how: String) =
-      Done(SettledTable(how, None, Vector.empty))
+    // The settling commit itself, where it is still there; else a version after it.
+    lazy val listed = tail.slots.reverseIterator.flatMap(s => job.log.read(s.version)).find { c =>
+      job.isOwn(c) && c.mark.exists(_.kind != MarkKind.Publish)
+    }
+    def done(how: String) = Done(
+      SettledTable(
+        how,
+        listed.map(_.version).orElse(tail.firstOfRun),
+        listed.flatMap(_.info).fold(Vector.empty[String])(PublishedCommit.residueOf)
+      )
+    )
     if (state.metadataId != job.table.tableId) gone
     else
       state.txnVersion(job.appId).map(StateMark.of).filter(_.entry >= job.entry.number) match {
