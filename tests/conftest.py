@@ -13,6 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakestep
+from lakestep import _build
+from plain_delta import PlainDelta
 
 SMALL = {
     "spark.master": "local[2]",
@@ -52,6 +54,14 @@ def spark(tmp_path_factory):
     session = small_session(tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def plain(tmp_path_factory):
+    """Spark and Delta without Lakestep, in another process."""
+    client = PlainDelta(tmp_path_factory.mktemp("plain"), str(_build.local_delta_jars()))
+    yield client
+    client.close()
 
 
 @pytest.fixture
