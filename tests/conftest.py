@@ -13,6 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakestep
+import transactions
+from arena import Arena
 from lakestep import _build
 from plain_delta import PlainDelta
 
@@ -62,6 +64,18 @@ def plain(tmp_path_factory):
     client = PlainDelta(tmp_path_factory.mktemp("plain"), str(_build.local_delta_jars()))
     yield client
     client.close()
+
+
+@pytest.fixture(scope="module")
+def arena(spark, plain, tmp_path_factory):
+    """Ready-made tables, and what plain Delta makes of them."""
+    return Arena(spark, plain, tmp_path_factory.mktemp("tables"))
+
+
+@pytest.fixture
+def no_transaction_left(spark):
+    yield
+    transactions.abandon(spark)
 
 
 @pytest.fixture

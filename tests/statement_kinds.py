@@ -365,5 +365,9 @@ BEFORE = {
 }
 
 
-def run(session, name, target):
-    (BEFORE[name] if name in BEFORE else KINDS[name].run)(session, target)
+def run(session, statement, target):
+    """Runs a statement given by its name here, or as SQL text with `{t}` for the table."""
+    if statement in KINDS:
+        KINDS[statement].run(session, target)
+    else:
+        BEFORE.get(statement, sql(statement))(session, target)
