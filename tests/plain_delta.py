@@ -95,7 +95,9 @@ def main(folder, delta_jars):
         SparkSession.builder.master("local[2]")
         .config("spark.jars", ",".join(map(str, sorted(Path(delta_jars).glob("*.jar")))))
         .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
-        .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
+        .config(
+            "spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+        )
         .config("spark.sql.warehouse.dir", f"file:{folder}/plain-warehouse")
         .config("spark.driver.memory", "1g")
         .config("spark.ui.enabled", "false")

@@ -300,11 +300,13 @@ KINDS = {
         StatementKind(
             "write_append_merge_schema",
             *frame(
-                lambda s, t, f: f.withColumn("more", F.col("id") * 2)
-                .write.format("delta")
-                .mode("append")
-                .option("mergeSchema", "true")
-                .save(t.path)
+                lambda s, t, f: (
+                    f.withColumn("more", F.col("id") * 2)
+                    .write.format("delta")
+                    .mode("append")
+                    .option("mergeSchema", "true")
+                    .save(t.path)
+                )
             ),
         ),
         StatementKind(
@@ -313,16 +315,20 @@ KINDS = {
         ),
         StatementKind(
             "write_replace_where",
-            lambda s, t: rows(s)
-            .write.format("delta")
-            .mode("overwrite")
-            .option("replaceWhere", "id >= 5")
-            .save(t.path),
-            lambda s, t: rows(s)
-            .write.format("delta")
-            .mode("overwrite")
-            .option("replaceWhere", "id = 5")
-            .save(t.path),
+            lambda s, t: (
+                rows(s)
+                .write.format("delta")
+                .mode("overwrite")
+                .option("replaceWhere", "id >= 5")
+                .save(t.path)
+            ),
+            lambda s, t: (
+                rows(s)
+                .write.format("delta")
+                .mode("overwrite")
+                .option("replaceWhere", "id = 5")
+                .save(t.path)
+            ),
         ),
         StatementKind(
             "save_as_table",

@@ -35,14 +35,17 @@ KINDS = {
             properties={"delta.checkpointInterval": "2"},
             then=("UPDATE {t} SET n = n + 0 WHERE id = 1", "DELETE FROM {t} WHERE id = 100"),
         ),
-        TableKind("v2_checkpoints", properties={
-            "delta.checkpointPolicy": "v2", "delta.checkpointInterval": "2"
-        }),
+        TableKind(
+            "v2_checkpoints",
+            properties={"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "2"},
+        ),
         TableKind(
             "deletion_vectors",
             properties={"delta.enableDeletionVectors": "true"},
-            then=("INSERT INTO {t} (id, part, v, n) VALUES (90, 'a', 'gone', 9), (91, 'a', 'x', 9)",
-                  "DELETE FROM {t} WHERE id IN (2, 90)"),
+            then=(
+                "INSERT INTO {t} (id, part, v, n) VALUES (90, 'a', 'gone', 9), (91, 'a', 'x', 9)",
+                "DELETE FROM {t} WHERE id IN (2, 90)",
+            ),
         ),
         TableKind(
             "column_mapping",
@@ -52,15 +55,11 @@ KINDS = {
         ),
         TableKind("column_mapping_by_id", properties={"delta.columnMapping.mode": "id"}),
         TableKind("generated_column", columns=COLUMNS + ", g INT GENERATED ALWAYS AS (n * 2)"),
-        TableKind(
-            "identity_column", columns=COLUMNS + ", k BIGINT GENERATED ALWAYS AS IDENTITY"
-        ),
+        TableKind("identity_column", columns=COLUMNS + ", k BIGINT GENERATED ALWAYS AS IDENTITY"),
         TableKind(
             "check_constraint", then=("ALTER TABLE {t} ADD CONSTRAINT small CHECK (n < 1000)",)
         ),
-        TableKind(
-            "in_commit_timestamps", properties={"delta.enableInCommitTimestamps": "true"}
-        ),
+        TableKind("in_commit_timestamps", properties={"delta.enableInCommitTimestamps": "true"}),
         TableKind("clustered", clause="CLUSTER BY (part)"),
         TableKind("partitioned", clause="PARTITIONED BY (part)"),
         TableKind(

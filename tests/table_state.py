@@ -46,8 +46,7 @@ def state(spark, path, since):
         "properties": properties,
         "protocol": {k: sorted(v) if isinstance(v, list) else v for k, v in protocol.items()},
         "domains": sorted(
-            _renamed(text, logical)
-            for text in (d.json() for d in _each(snapshot.domainMetadata()))
+            _renamed(text, logical) for text in (d.json() for d in _each(snapshot.domainMetadata()))
         ),
         "files": sorted(
             _file(json.loads(text), logical) for text in snapshot.allFiles().toJSON().collect()

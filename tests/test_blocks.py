@@ -33,7 +33,7 @@ def test_block_commits_and_gives_the_rows_of_its_last_query(spark, arena):
     assert is_idle(spark)
     assert column(spark.sql(f"SELECT v FROM {one.sql} WHERE id = 71")) == ["x;y"]
     changed = spark.sql(f"SELECT DISTINCT v FROM {two.sql} WHERE id < 3")
-    assert column(changed) == ["it's; \"so\""]
+    assert column(changed) == ['it\'s; "so"']
     assert [tuple(row) for row in frame.collect()] == [(71, "x;y")]
 
 
@@ -41,7 +41,9 @@ def test_block_that_rolls_back_shows_its_rows_and_changes_nothing(spark, arena):
     target = arena.table("plain")
     files = files_on_disk.prints(target.path)
     before = table_state.view(spark, target.sql)
-    frame = spark.sql(f"BEGIN; DELETE FROM {target.sql}; SELECT count(*) FROM {target.sql}; ROLLBACK")
+    frame = spark.sql(
+        f"BEGIN; DELETE FROM {target.sql}; SELECT count(*) FROM {target.sql}; ROLLBACK"
+    )
     assert column(frame) == [0]
     files_on_disk.assert_log_untouched(target.path, files)
     assert table_state.view(spark, target.sql) == before
@@ -124,7 +126,9 @@ def test_statements_of_spark_and_delta_take_parameters(spark, arena, inside):
         args={"id": 3, "n": 33},
     )
     assert spark.sql(f"DESCRIBE HISTORY {t} LIMIT :n", args={"n": 2}).count() == 2
-    found = spark.sql(f"SELECT id, v, n FROM {t} WHERE id IN (:a, :b, 2, 81)", args={"a": 1, "b": 3})
+    found = spark.sql(
+        f"SELECT id, v, n FROM {t} WHERE id IN (:a, :b, 2, 81)", args={"a": 1, "b": 3}
+    )
     assert sorted(map(tuple, found.collect())) == [(1, "set", 1), (3, "three", 33), (81, "ç", 1)]
     with refused("UNBOUND_SQL_PARAMETER"):
         spark.sql("SELECT :missing", args={"other": 1})

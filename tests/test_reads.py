@@ -25,7 +25,8 @@ QUERIES = {
     "exists_correlated": "SELECT id FROM {f} f WHERE EXISTS (SELECT 1 FROM {d} d WHERE d.n = f.n)",
     "scalar_subquery": "SELECT id, (SELECT max(n) FROM {d}) FROM {f}",
     "subquery_in_from": "SELECT sum(n) FROM (SELECT n FROM {f} WHERE id > 3)",
-    "common_table_expression": "WITH c AS (SELECT id, n FROM {f}) SELECT c.id, d.v FROM c JOIN {d} d USING (id)",
+    "common_table_expression": "WITH c AS (SELECT id, n FROM {f}) "
+    "SELECT c.id, d.v FROM c JOIN {d} d USING (id)",
     "recursive": "WITH RECURSIVE r(id) AS (SELECT min(id) FROM {f} UNION ALL "
     "SELECT id + 1 FROM r WHERE id < (SELECT max(n) FROM {d})) SELECT * FROM r",
     "group_by": "SELECT part, count(*), sum(n) FROM {f} GROUP BY part HAVING count(*) > 1",
@@ -71,9 +72,7 @@ def make_changes(spark, targets):
             statement_kinds.run(spark, statement, target)
 
 
-def test_every_kind_of_query_reads_what_the_transaction_wrote(
-    spark, plain, other_session, changed
-):
+def test_every_kind_of_query_reads_what_the_transaction_wrote(spark, plain, other_session, changed):
     targets, texts, twin_texts = changed
     outside = {}
     for name in ("join", "count_from_the_log", "group_by"):
@@ -94,7 +93,7 @@ def test_every_kind_of_query_reads_what_the_transaction_wrote(
 
 
 def test_views_and_data_frame_readers_see_what_the_transaction_wrote(spark, changed):
-    targets, texts, _ = changed
+    targets, _, _ = changed
     f, path = targets["f"].sql, targets["f"].path
     spark.sql(f"CREATE OR REPLACE VIEW stored AS SELECT id, n FROM {f} WHERE id > 1")
     make_changes(spark, targets)
@@ -131,7 +130,9 @@ def test_history_and_detail_show_the_transaction(spark, changed):
         assert [row["operation"] for row in table.history(2).collect()] == names
         assert table.detail().collect()[0]["numFiles"] > 0
     detail = spark.sql(f"DESCRIBE DETAIL {target.sql}").collect()[0]
-    assert detail["numFiles"] == spark.table(target.sql).select(F.input_file_name()).distinct().count()
+    assert (
+        detail["numFiles"] == spark.table(target.sql).select(F.input_file_name()).distinct().count()
+    )
     operations = spark.sql(f"DESCRIBE HISTORY delta.`{target.path}` LIMIT 2").collect()
     assert [row["operation"] for row in operations] == names
 
@@ -260,7 +261,13 @@ def test_frame_of_a_transaction_is_refused_after_it(spark, arena, end):
     frame = spark.table(target.sql)
     frame.createOrReplaceTempView("made_inside")
     assert frame.count() > 0
+    cached = frame.where("id = 21").cache()
+    assert cached.count() == 1
     end(spark)
+    for use in (cached.collect, cached.count, cached.where("id > 0").collect):
+        with refused("LAKESTEP_DATAFRAME_OF_ENDED_TRANSACTION", "25000"):
+            use()
+    cached.unpersist()
     with refused("LAKESTEP_DATAFRAME_OF_ENDED_TRANSACTION", "25000"):
         frame.collect()
     with refused("LAKESTEP_DATAFRAME_OF_ENDED_TRANSACTION", "25000"):

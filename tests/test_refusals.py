@@ -15,13 +15,29 @@ pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left"
 
 COMBINATIONS = {
     "update_after_insert_on_a_change_data_feed": (
-        "change_data_feed", ("insert_values",), "update", "CHANGE_DATA_FEED"),
+        "change_data_feed",
+        ("insert_values",),
+        "update",
+        "CHANGE_DATA_FEED",
+    ),
     "second_insert_on_a_change_data_feed": (
-        "change_data_feed", ("insert_values", "metadata"), "write_append", "CHANGE_DATA_FEED"),
+        "change_data_feed",
+        ("insert_values", "metadata"),
+        "write_append",
+        "CHANGE_DATA_FEED",
+    ),
     "delete_after_update_with_row_tracking": (
-        "row_tracking", ("update",), "for_path_delete", "ROW_TRACKING"),
+        "row_tracking",
+        ("update",),
+        "for_path_delete",
+        "ROW_TRACKING",
+    ),
     "optimize_after_insert_with_row_tracking": (
-        "row_tracking", ("insert_values",), "optimize", "OPTIMIZE"),
+        "row_tracking",
+        ("insert_values",),
+        "optimize",
+        "OPTIMIZE",
+    ),
     "optimize_after_update": ("plain", ("update",), "optimize", "OPTIMIZE"),
     "merge_after_optimize": ("plain", ("optimize",), "merge", "OPTIMIZE"),
     "overwrite_after_optimize": ("plain", ("optimize",), "write_overwrite", "OPTIMIZE"),
@@ -85,13 +101,21 @@ def test_tables_that_show_changes_elsewhere_are_read_but_not_written(
     rollback(spark)
 
 
-def test_property_that_would_show_changes_elsewhere_is_refused(spark, arena):
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "'delta.compatibility.symlinkFormatManifest.enabled' = 'true'",
+        "'delta.universalFormat.enabledFormats' = 'hudi'",
+        "'delta.universalFormat.enabledFormats' = 'iceberg'",
+    ],
+)
+def test_property_that_would_show_changes_elsewhere_is_refused(spark, arena, setting):
     target = arena.table("plain")
-    key = "delta.compatibility.symlinkFormatManifest.enabled"
+    files = files_on_disk.prints(target.path)
     begin(spark)
-    with refused("LAKESTEP_UNSUPPORTED_TABLE.SYMLINK_MANIFEST", "0A000"):
-        spark.sql(f"ALTER TABLE {target.sql} SET TBLPROPERTIES ('{key}' = 'true')")
-        statement_kinds.run(spark, "insert_values", target)
+    with refused("LAKESTEP_UNSUPPORTED_IN_TRANSACTION.TABLE_FEATURE", "0A000"):
+        spark.sql(f"ALTER TABLE {target.sql} SET TBLPROPERTIES ({setting})")
+    assert files_on_disk.prints(target.path) == files
 
 
 OVERLAY = "lakestep://3.t0123456789abcdef0123456789abcdef/file/_{path}"
@@ -107,7 +131,8 @@ def test_path_with_our_scheme_typed_by_a_user_is_refused(spark, arena, inside):
     actions = {
         "select": lambda: spark.sql(f"SELECT * FROM delta.`{overlay}`").collect(),
         "upper case": lambda: spark.sql(
-            f"SELECT * FROM delta.`{overlay.replace('lakestep', 'LakeStep')}`").collect(),
+            f"SELECT * FROM delta.`{overlay.replace('lakestep', 'LakeStep')}`"
+        ).collect(),
         "insert": lambda: spark.sql(f"INSERT INTO delta.`{overlay}` VALUES (1, 'a', 'v', 1)"),
         "delete": lambda: spark.sql(f"DELETE FROM delta.`{overlay}`"),
         "alter": lambda: spark.sql(f"ALTER TABLE delta.`{overlay}` ADD COLUMN w INT"),

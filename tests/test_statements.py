@@ -22,9 +22,7 @@ def matrix(short=lambda statement: True):
             statement.name,
             table,
             id=f"{statement.name}-{table}",
-            marks=()
-            if table == statement.table and short(statement.name)
-            else (pytest.mark.long,),
+            marks=() if table == statement.table and short(statement.name) else (pytest.mark.long,),
         )
         for statement in statement_kinds.KINDS.values()
         for table in table_kinds.KINDS
