@@ -54,7 +54,7 @@ def small_session(folder, settings=None):
     return lakestep.configure(builder, root=folder / "timeline").getOrCreate()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     session = small_session(tmp_path_factory.mktemp("spark"))
     yield session
@@ -69,7 +69,7 @@ def plain(tmp_path_factory):
     client.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def arena(spark, plain, tmp_path_factory):
     """Ready-made tables, and what plain Delta makes of them."""
     return Arena(spark, plain, tmp_path_factory.mktemp("tables"))

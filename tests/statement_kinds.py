@@ -192,18 +192,13 @@ KINDS = {
         ),
         StatementKind(
             "update_all",
-            sql("UPDATE {t} SET n = (SELECT max(id) FROM {t})"),
+            sql("UPDATE {t} SET n = n * id"),
             sql("UPDATE {t} SET v = " + STOP),
         ),
         StatementKind(
             "delete",
             sql("DELETE FROM {t} WHERE id IN (1, 4, 8)"),
             sql("DELETE FROM {t} WHERE IF(id = 5, raise_error('stop'), id = 4)"),
-        ),
-        StatementKind(
-            "delete_by_subquery",
-            sql("DELETE FROM {t} WHERE id IN (SELECT id + 1 FROM {t} WHERE part = 'a')"),
-            sql("DELETE FROM {t} WHERE id IN (SELECT CAST(v AS INT) FROM {t})"),
         ),
         StatementKind(
             "delete_partition",

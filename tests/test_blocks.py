@@ -24,7 +24,7 @@ def test_block_commits_and_gives_the_rows_of_its_last_query(spark, arena):
         INSERT INTO {one.sql} (id, part, v, n) VALUES (71, 'a', 'x;y', 1); -- a comment; with COMMIT
         SELECT count(*) FROM {one.sql};
         /* and one; more */
-        UPDATE {two.sql} SET v = 'it''s; "so"' WHERE id IN (SELECT id FROM {one.sql} WHERE id < 3);
+        UPDATE {two.sql} SET v = 'it''s; "so"' WHERE id < 3;
         SELECT id, v FROM {one.sql} WHERE id > 70;
         OPTIMIZE {arena.table("plain").sql};
         COMMIT;
@@ -53,7 +53,8 @@ def test_block_that_rolls_back_shows_its_rows_and_changes_nothing(spark, arena):
 @pytest.mark.parametrize(
     ("statement", "condition"),
     [
-        ("UPDATE {t} SET v = raise_error('stop') WHERE id = 3", "USER_RAISED_EXCEPTION"),
+        ("UPDATE {t} SET v = raise_error('stop') WHERE id = 3", "TASK_WRITE_FAILED"),
+        ("SELECT raise_error('stop') FROM {t}", "USER_RAISED_EXCEPTION"),
         ("SELECT nothing FROM {t}", "UNRESOLVED_COLUMN.WITH_SUGGESTION"),
         ("INSERT INTO missing VALUES (1)", "TABLE_OR_VIEW_NOT_FOUND"),
         ("DROP TABLE {t}", "LAKESTEP_UNSUPPORTED_IN_TRANSACTION.DROP_TABLE"),
@@ -126,6 +127,12 @@ def test_statements_of_spark_and_delta_take_parameters(spark, arena, inside):
         args={"id": 3, "n": 33},
     )
     assert spark.sql(f"DESCRIBE HISTORY {t} LIMIT :n", args={"n": 2}).count() == 2
+    assert spark.sql(f"DESCRIBE HISTORY {t} LIMIT ?", args=[1]).count() == 1
+    other = arena.table("partitioned").sql
+    text = f"OPTIMIZE {other} WHERE part = :part -- not a marker: 'à :part"
+    spark.sql(text, args={"part": "a"})
+    with refused("UNBOUND_SQL_PARAMETER"):
+        spark.sql(text, args={"other": "a"})
     found = spark.sql(
         f"SELECT id, v, n FROM {t} WHERE id IN (:a, :b, 2, 81)", args={"a": 1, "b": 3}
     )

@@ -56,6 +56,7 @@ def test_statement_is_seen_then_rolled_back_then_committed_as_plain_delta_does(
     rollback(spark)
     assert condition == expected.result()["condition"], expected.result().get("message")
     if condition is not None:
+        assert kind != statement_kinds.KINDS[statement].table
         assert inside == before
         return
     assert inside != before
