@@ -50,7 +50,7 @@ object Lifecycle {
     transaction.database.commit(transaction.begun, tables) match {
       case done: CommitOutcome.Committed =>
         end(session, transaction, done.entry.number)
-        checkpoint(session, transaction, done.versions)
+        afterPublish(session, transaction, done.versions)
         CommitReport(transaction.id, Some(done.entry.number), done.entry.tables.size)
       case CommitOutcome.NothingToCommit =>
         transaction.database.discard(transaction.begun, transaction.touchedPaths)
@@ -96,7 +96,7 @@ object Lifecycle {
     forget(session, transaction)
   }
 
-  private def checkpoint(
+  private def afterPublish(
       session: SparkSession,
       transaction: SessionTransaction,
       slots: Map[String, Long]): Unit =
@@ -104,7 +104,10 @@ object Lifecycle {
       table <- transaction.touched
       slot <- slots.get(table.uri)
       interval <- table.checkpointInterval
-    } DeltaHousekeeping.checkpointIfDue(session, table.base, slot, interval)
+    } {
+      DeltaHousekeeping.refreshCached(session, table.base)
+      DeltaHousekeeping.checkpointIfDue(session, table.base, slot, interval)
+    }
 
   private def forget(session: SparkSession, transaction: SessionTransaction): Unit = {
     StagedWrites.forget(transaction.id)

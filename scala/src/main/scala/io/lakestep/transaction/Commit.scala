@@ -34,14 +34,25 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       txn: BegunTransaction,
       tables: Seq[WrittenTable],
       reads: Seq[ReadTable]): CommitOutcome = {
-    val staged = tables.toVector.map(stage(txn, _)).filterNot(_.changes.isEmpty)
-    if (staged.isEmpty) CommitOutcome.NothingToCommit
-    else {
-      refuseOneLogTwice(staged)
-      staged.foreach(persist(txn, _))
-      order(txn, staged, reads.toVector, options.maxAttempts)
+    val staged =
+      try Right(tables.toVector.map(stage(txn, _)).filterNot(_.changes.isEmpty))
+      catch { case NonFatal(e) => Left(e) }
+    // Whoever ends a transaction by an ABORT entry deletes its staged commits after that.
+    val ended = if (staged.exists(_.nonEmpty)) None else abortOf(txn)
+    (staged, ended) match {
+      case (_, Some(entry)) => CommitOutcome.Conflicted(aborted(entry))
+      case (Left(cause), None) => throw cause
+      case (Right(Vector()), None) => CommitOutcome.NothingToCommit
+      case (Right(written), None) =>
+        refuseOneLogTwice(written)
+        written.foreach(persist(txn, _))
+        order(txn, written, reads.toVector, options.maxAttempts)
     }
   }
+
+  /** The ABORT entry that ended the transaction, if one did. */
+  private def abortOf(txn: BegunTransaction): Option[Long] =
+    if (amendments.obeysAborts) timeline.refresh().aborted.get(txn.id) else None
 
   /** Steps 1 and 4. */
   private def stage(txn: BegunTransaction, table: WrittenTable): Staged = {
