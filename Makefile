@@ -11,9 +11,10 @@ WHEEL := dist/lakestep-$(VERSION)-py3-none-any.whl
 BIN := .venv/bin
 
 BUILD_SOURCES := VERSION build.sbt project/build.properties project/plugins.sbt project/repositories
-JAR_SOURCES := $(BUILD_SOURCES) $(shell find scala/src/main -type f) $(wildcard sql-grammar/*.g4)
+# Folders are named too: a file that goes away changes its folder.
+JAR_SOURCES := $(BUILD_SOURCES) $(shell find scala/src/main) $(wildcard sql-grammar/*.g4)
 WHEEL_SOURCES := python/pyproject.toml python/hatch_build.py python/README.md \
-  $(shell find python/src -type f -not -path '*/__pycache__/*')
+  $(shell find python/src -not -path '*/__pycache__*')
 
 PYTHON_FOLDERS := python tests $(wildcard benchmarks)
 REPORTS := target/test-reports

@@ -61,7 +61,7 @@ def other_session(spark):
 
 
 @pytest.fixture
-def table(spark, request):
+def table(spark):
     """Makes Delta tables with columns id and v, and drops them afterwards."""
     made = []
 

@@ -63,6 +63,7 @@ def test_checkout_uses_the_jar_that_sbt_built(python):
     path = python(
         "answer([lakestep.jar_path(), lakestep.__version__])",
         PYTHONPATH=str(TOP / "python" / "src"),
+        PYTHONDONTWRITEBYTECODE="1",
     )
     name = f"lakestep-spark_4.2_2.13-{lakestep.__version__}.jar"
     assert path == [str(TOP / "target" / "scala-2.13" / name), lakestep.__version__]

@@ -32,10 +32,11 @@ object Databases {
       states = DeltaStateReader,
       clock = Clock.system,
       ids = Ids.random,
-      observer = conf(LakestepConf.Observer).fold(CommitObserver.none)(observer),
+      observer = conf(LakestepConf.Observer).fold[CommitObserver](CommitObserver.Silent)(observer),
       options = DatabaseOptions(
         maxAttempts = conf(LakestepConf.MaxAttempts),
-        executor = Executors.newFixedThreadPool(conf(LakestepConf.PublishThreads), Daemons)
+        syncDataFiles = conf(LakestepConf.SyncFiles),
+        publishExecutor = Executors.newFixedThreadPool(conf(LakestepConf.PublishThreads), Daemons)
       )
     )
   }

@@ -15,10 +15,9 @@ object NoBaseWrites extends BaseWriteGuard.Veto {
   override def beforeCommit(commitFile: Path): Unit =
     for {
       session <- SparkSession.getActiveSession
-      transaction <- Sessions.open(session)
+      if Sessions.isOpen(session)
     } throw Errors(
-      "LAKESTEP_BASE_TABLE_IN_TRANSACTION",
-      "table" -> commitFile.getParent.getParent.toString,
-      "transaction" -> transaction.id
+      "LAKESTEP_DELTA_TRANSACTION_ON_BASE_TABLE",
+      "table" -> commitFile.getParent.getParent.toString
     )
 }

@@ -2,6 +2,7 @@ package io.lakestep.session
 
 import org.apache.hadoop.fs.Path
 
+import io.lakestep.delta.PinnedHeader
 import io.lakestep.transaction.WrittenTable
 
 /** What COMMIT and the combination rules must know of a table, read from its pinned snapshot. */
@@ -13,7 +14,8 @@ final case class TableFacts(
     rowTracking: Boolean,
     changeDataFeed: Boolean,
     columnMapping: Boolean,
-    checkpointInterval: Int)
+    checkpointInterval: Int,
+    pinned: PinnedHeader)
 
 /** A table that the open transaction has read or written: its pin, its overlay, its statements. */
 final class TouchedTable(val base: Path, val pin: Long, val overlay: Path) {
@@ -75,7 +77,8 @@ final class TouchedTable(val base: Path, val pin: Long, val overlay: Path) {
       pin = pin,
       inCommitTimestamps = known.inCommitTimestamps,
       rowTracking = known.rowTracking,
-      rowIdHighWaterMark = known.rowIdHighWaterMark
+      rowIdHighWaterMark = known.rowIdHighWaterMark,
+      pinned = Some(known.pinned)
     )
   }
 }
