@@ -1,0 +1,14 @@
+package io.lakestep
+
+/** Tells the time. The protocol uses it as a hint only: no decision depends on two clocks. */
+trait Clock {
+
+  /** Milliseconds since 1970. */
+  def nowMs(): Long
+}
+
+object Clock {
+
+  /** The clock of this machine. */
+  val system: Clock = () => System.currentTimeMillis()
+}

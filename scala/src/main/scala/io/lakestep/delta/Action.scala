@@ -1,0 +1,193 @@
+package io.lakestep.delta
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
+
+import io.lakestep.Json
+
+/**
+ * One line of a Delta commit; fields that this code does not know are carried unchanged.
+ *
+ * The tree in `body` is never modified: changes are made on a copy. Source: Delta's PROTOCOL.md,
+ * "Actions".
+ */
+sealed trait Action {
+  def kind: String
+  def body: ObjectNode
+
+  /** `{"<kind>": <body>}`, the line as a tree. */
+  final def node: ObjectNode = {
+    val line = Json.obj()
+    line.set[JsonNode](kind, body)
+    line
+  }
+
+  final protected def string(field: String): Option[String] =
+    Option(body.get(field)).filterNot(_.isNull).map(_.asText)
+
+  final protected def long(field: String): Option[Long] =
+    Option(body.get(field)).filter(n => n.isIntegralNumber).map(_.asLong)
+
+  final protected def flag(field: String, default: Boolean): Boolean =
+    Option(body.get(field)).filter(_.isBoolean).fold(default)(_.asBoolean)
+
+  final protected def required(field: String): String =
+    string(field).getOrElse(throw new IllegalArgumentException(s"$kind without $field"))
+}
+
+/** An action about one data file. */
+sealed trait FileAction extends Action {
+
+  /** As it stands in the log: URL-encoded, relative to the table or absolute. */
+  final def path: String = required("path")
+
+  final def dataChange: Boolean = flag("dataChange", default = true)
+
+  /** The unique id of the deletion vector, as Delta forms it; nothing when the file has none. */
+  final def dvId: Option[String] = deletionVector.map { dv =>
+    val name = dv.path("storageType").asText + dv.path("pathOrInlineDv").asText
+    if (dv.hasNonNull("offset")) s"$name@${dv.get("offset").asLong}" else name
+  }
+
+  final def deletionVector: Option[ObjectNode] =
+    Option(body.get("deletionVector")).collect { case o: ObjectNode => o }
+
+  final def sizeBytes: Long = long("size").getOrElse(0L)
+
+  final def baseRowId: Option[Long] = long("baseRowId")
+
+  /** Rows that the file holds, deleted ones included, when the statistics say so. */
+  final def numRecords: Option[Long] =
+    string("stats").flatMap { s =>
+      try Option(Json.parse(s).get("numRecords")).filter(_.isIntegralNumber).map(_.asLong)
+      catch { case _: java.io.IOException => None }
+    }
+
+  /** Rows that a reader sees: without those of the deletion vector. */
+  final def liveRows: Option[Long] =
+    numRecords.map(_ - deletionVector.fold(0L)(_.path("cardinality").asLong(0L)))
+}
+
+final case class AddFile(body: ObjectNode) extends FileAction {
+  override def kind: String = "add"
+  def defaultRowCommitVersion: Option[Long] = long("defaultRowCommitVersion")
+}
+
+final case class RemoveFile(body: ObjectNode) extends FileAction {
+  override def kind: String = "remove"
+}
+
+final case class ChangeFile(body: ObjectNode) extends Action {
+  override def kind: String = "cdc"
+  def path: String = required("path")
+}
+
+final case class MetaData(body: ObjectNode) extends Action {
+  override def kind: String = "metaData"
+  def id: String = required("id")
+
+  def property(key: String): Option[String] =
+    Option(body.path("configuration").get(key)).map(_.asText)
+}
+
+final case class Protocol(body: ObjectNode) extends Action {
+  override def kind: String = "protocol"
+  def minReader: Int = body.path("minReaderVersion").asInt(1)
+  def minWriter: Int = body.path("minWriterVersion").asInt(1)
+  def readerFeatures: Option[Set[String]] = features("readerFeatures")
+  def writerFeatures: Option[Set[String]] = features("writerFeatures")
+
+  private def features(field: String): Option[Set[String]] =
+    Option(body.get(field)).filter(_.isArray).map(_.elements.asScala.map(_.asText).toSet)
+
+  /** What both ask for: the higher versions and every feature. */
+  def union(other: Protocol): Protocol = {
+    val merged = body.deepCopy()
+    merged.put("minReaderVersion", minReader.max(other.minReader))
+    merged.put("minWriterVersion", minWriter.max(other.minWriter))
+    def put(field: String, mine: Option[Set[String]], theirs: Option[Set[String]]): Unit =
+      if (mine.isDefined || theirs.isDefined) {
+        val all = merged.putArray(field)
+        (mine.getOrElse(Set.empty) ++ theirs.getOrElse(Set.empty)).toVector.sorted
+          .foreach(f => all.add(f))
+      }
+    put("readerFeatures", readerFeatures, other.readerFeatures)
+    put("writerFeatures", writerFeatures, other.writerFeatures)
+    Protocol(merged)
+  }
+
+  def sameAs(other: Protocol): Boolean =
+    minReader == other.minReader && minWriter == other.minWriter &&
+      readerFeatures == other.readerFeatures && writerFeatures == other.writerFeatures
+}
+
+final case class SetTransaction(body: ObjectNode) extends Action {
+  override def kind: String = "txn"
+  def appId: String = required("appId")
+  def version: Long = long("version").getOrElse(0L)
+}
+
+object SetTransaction {
+  def apply(appId: String, version: Long, lastUpdatedMs: Long): SetTransaction =
+    SetTransaction(
+      Json.obj().put("appId", appId).put("version", version).put("lastUpdated", lastUpdatedMs)
+    )
+}
+
+final case class DomainMetadata(body: ObjectNode) extends Action {
+  override def kind: String = "domainMetadata"
+  def domain: String = required("domain")
+  def removed: Boolean = flag("removed", default = false)
+  def configuration: String = string("configuration").getOrElse("{}")
+}
+
+object DomainMetadata {
+
+  /** The domain in which row tracking keeps its high-water mark; every data commit writes it. */
+  val RowTracking = "delta.rowTracking"
+}
+
+final case class CommitInfo(body: ObjectNode) extends Action {
+  override def kind: String = "commitInfo"
+  def operation: Option[String] = string("operation")
+  def user: Option[String] = string("userName").orElse(string("userId"))
+  def timestampMs: Option[Long] = long("timestamp")
+  def inCommitTimestampMs: Option[Long] = long("inCommitTimestamp")
+  def isBlindAppend: Boolean = flag("isBlindAppend", default = false)
+
+  /** Our mark, when this commit is one of ours. */
+  def mark: Option[Mark] =
+    Option(body.get(Mark.Field)).collect { case o: ObjectNode => o }.flatMap(Mark.decode)
+}
+
+/** A kind of action that this code has no rule for. */
+final case class Other(kind: String, body: ObjectNode) extends Action
+
+object Action {
+
+  /** The action of one line; throws `IOException` for a line that is none. */
+  def parse(line: String): Action = of(Json.parse(line))
+
+  def of(line: ObjectNode): Action = {
+    val fields = line.fieldNames
+    if (!fields.hasNext) throw new java.io.IOException("a line without an action")
+    val kind = fields.next()
+    val body = line.get(kind) match {
+      case o: ObjectNode => o
+      case _ => throw new java.io.IOException(s"the action $kind is not an object")
+    }
+    kind match {
+      case "add" => AddFile(body)
+      case "remove" => RemoveFile(body)
+      case "cdc" => ChangeFile(body)
+      case "metaData" => MetaData(body)
+      case "protocol" => Protocol(body)
+      case "txn" => SetTransaction(body)
+      case "domainMetadata" => DomainMetadata(body)
+      case "commitInfo" => CommitInfo(body)
+      case other => Other(other, body)
+    }
+  }
+}

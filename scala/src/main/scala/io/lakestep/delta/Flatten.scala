@@ -1,0 +1,205 @@
+package io.lakestep.delta
+
+import scala.collection.mutable
+
+import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
+
+import io.lakestep.{Errors, Json, LakestepException}
+
+/**
+ * Makes one commit out of the staged commits of a transaction on one table, or refuses.
+ *
+ * Applied to the pinned version the result gives the same state as the staged commits one after
+ * another. It is a function of its arguments alone. What one commit cannot say is refused with a
+ * condition of SQLSTATE 0A000: LAKESTEP_FLATTEN_CHANGE_DATA_FEED, LAKESTEP_FLATTEN_ROW_TRACKING,
+ * LAKESTEP_FLATTEN_MIXED_DATA_CHANGE, LAKESTEP_FLATTEN_UNKNOWN_ACTION; an overlay path that got into
+ * an action is LAKESTEP_FLATTEN_OVERLAY_PATH. Source: Delta's PROTOCOL.md, "Action Reconciliation".
+ */
+object Flatten {
+
+  /** What flattening has to know about the table; see `NetChanges`. */
+  final case class Table(
+      name: String,
+      path: String,
+      pin: Long,
+      rowTracking: Boolean,
+      pinned: Option[PinnedHeader])
+
+  /** The overlay's path scheme; it must never reach a published action. */
+  private val OverlayScheme = "lakestep:"
+
+  def apply(transaction: String, table: Table, staged: Vector[LogCommit]): NetChanges = {
+    check(table, staged)
+    val parts = Vector(NetPart(summary(table, staged), net(table, staged))).filter(_.actions.nonEmpty)
+    result(transaction, table, parts)
+  }
+
+  /** Every staged commit as a part of its own: plain readers will see the versions in between. */
+  def keepingCommits(transaction: String, table: Table, staged: Vector[LogCommit]): NetChanges = {
+    staged.foreach(c => check(table, Vector(c)))
+    val parts = staged.map(c => NetPart(summary(table, Vector(c)), net(table, Vector(c))))
+    result(transaction, table, parts.filter(_.actions.nonEmpty))
+  }
+
+  private def result(transaction: String, table: Table, parts: Vector[NetPart]): NetChanges = {
+    val all = NetChanges(transaction, table.path, table.pin, parts, None)
+    if (all.changesHeader) all.copy(before = table.pinned) else all
+  }
+
+  private def check(table: Table, staged: Vector[LogCommit]): Unit = {
+    for (commit <- staged; action <- commit.actions) action match {
+      case Other(kind, _) => throw refused("LAKESTEP_FLATTEN_UNKNOWN_ACTION", table, "kind" -> kind)
+      case file: FileAction =>
+        noOverlayPath(table, file.path)
+        file.deletionVector.foreach(dv => noOverlayPath(table, dv.path("pathOrInlineDv").asText))
+        if (table.rowTracking) checkRowCount(table, file)
+      case cdc: ChangeFile => noOverlayPath(table, cdc.path)
+      case _ => ()
+    }
+    val dataCommits = staged.count(c => c.changesData)
+    val withFiles = staged.filter(_.files.nonEmpty)
+    val hasChangeFiles = staged.exists(_.actions.exists(_.isInstanceOf[ChangeFile]))
+    if (hasChangeFiles && dataCommits > 1)
+      throw refused("LAKESTEP_FLATTEN_CHANGE_DATA_FEED", table, "count" -> dataCommits.toString)
+    if (table.rowTracking && withFiles.size > 1)
+      throw refused("LAKESTEP_FLATTEN_ROW_TRACKING", table, "count" -> withFiles.size.toString)
+    if (withFiles.size > 1 && withFiles.flatMap(_.files).map(_.dataChange).distinct.size > 1)
+      throw refused("LAKESTEP_FLATTEN_MIXED_DATA_CHANGE", table)
+  }
+
+  private def checkRowCount(table: Table, file: FileAction): Unit = file match {
+    case add: AddFile if add.baseRowId.isDefined && add.numRecords.isEmpty =>
+      throw refused("LAKESTEP_FLATTEN_ROW_COUNT", table, "file" -> add.path)
+    case _ => ()
+  }
+
+  private def noOverlayPath(table: Table, path: String): Unit =
+    if (path.startsWith(OverlayScheme))
+      throw refused("LAKESTEP_FLATTEN_OVERLAY_PATH", table, "file" -> path)
+
+  private def net(table: Table, staged: Vector[LogCommit]): Vector[Action] = {
+    val files = netFiles(staged)
+    val actions = staged.flatMap(_.actions)
+    protocol(table, actions).toVector ++
+      metaData(table, actions) ++
+      lastOf(actions.collect { case d: DomainMetadata => d })(_.domain).filterNot { d =>
+        d.removed && table.pinned.exists(!_.domains(d.domain))
+      } ++
+      lastOf(actions.collect { case t: SetTransaction if !Mark.isOwnAppId(t.appId) => t })(_.appId) ++
+      files.collect { case r: RemoveFile => r } ++
+      files.collect { case a: AddFile => a } ++
+      actions.collect { case c: ChangeFile => c }
+  }
+
+  /** The protocol of the pinned version, with its writer fence, united with every staged one. */
+  private def protocol(table: Table, actions: Vector[Action]): Option[Protocol] =
+    actions.collect { case p: Protocol => p }.reduceOption(_ union _).flatMap { staged =>
+      table.pinned.map(_.protocol) match {
+        case Some(pinned) => Option(pinned.union(staged)).filterNot(_.sameAs(pinned))
+        case None => Some(staged)
+      }
+    }
+
+  private def metaData(table: Table, actions: Vector[Action]): Option[MetaData] =
+    actions
+      .collect { case m: MetaData => m }
+      .lastOption
+      .filterNot(m => table.pinned.exists(_.metaData.body == m.body))
+
+  private def lastOf[A](actions: Vector[A])(key: A => String): Vector[A] =
+    actions.groupBy(key).toVector.sortBy(_._1).map(_._2.last)
+
+  /**
+   * @param base the removal of what was live at the pin, when the first action on the path was one
+   * @param now what is live after the actions so far
+   */
+  private final case class NetFile(base: Option[RemoveFile], now: Option[AddFile])
+
+  /** Files that commits add and remove in the end, one after another. */
+  def net(commits: Vector[LogCommit]): Vector[FileAction] = netFiles(commits)
+
+  private def netFiles(staged: Vector[LogCommit]): Vector[FileAction] = {
+    val files = mutable.LinkedHashMap.empty[String, NetFile]
+    for (commit <- staged) {
+      commit.actions.foreach {
+        case r: RemoveFile =>
+          files.get(r.path) match {
+            case None => files(r.path) = NetFile(Some(r), None)
+            case Some(f) => if (f.now.exists(_.dvId == r.dvId)) files(r.path) = f.copy(now = None)
+          }
+        case _ => ()
+      }
+      commit.actions.foreach {
+        case a: AddFile =>
+          files(a.path) = files.getOrElse(a.path, NetFile(None, None)).copy(now = Some(a))
+        case _ => ()
+      }
+    }
+    files.values.toVector.flatMap {
+      case NetFile(Some(r), Some(a)) if r.dvId == a.dvId => Vector.empty
+      case NetFile(base, now) => base.toVector ++ now
+    }
+  }
+
+  /** The commitInfo of the one statement, or one that sums the statements up. */
+  private def summary(table: Table, staged: Vector[LogCommit]): CommitInfo = {
+    val infos = staged.filter(_.actions.exists(!_.isInstanceOf[CommitInfo])).flatMap(_.info)
+    val body = infos match {
+      case Vector(one) => one.body.deepCopy()
+      case Vector() => Json.obj().put("operation", "TRANSACTION")
+      case several => united(several)
+    }
+    Seq(Mark.Field, "inCommitTimestamp", "timestamp", "txnId", "readVersion").foreach(body.remove)
+    Option(body.get("operationParameters")).collect { case o: ObjectNode =>
+      o.properties.removeIf(e => e.getValue.asText.contains(s"$OverlayScheme//"))
+    }
+    if (table.pin >= 0) body.put("readVersion", table.pin)
+    body.put("isBlindAppend", infos.nonEmpty && infos.forall(_.isBlindAppend))
+    CommitInfo(body)
+  }
+
+  private def united(infos: Vector[CommitInfo]): ObjectNode = {
+    val body = infos.last.body.deepCopy()
+    Seq("operation", "operationParameters", "operationMetrics", "tags").foreach(body.remove)
+    if (infos.map(i => Option(i.body.get("userMetadata"))).distinct.size > 1)
+      body.remove("userMetadata")
+    body.put("operation", "TRANSACTION")
+    val operations = Json.array()
+    infos.foreach(i => operations.add(i.operation.getOrElse("UNKNOWN")))
+    body.putObject("operationParameters").put("statements", Json.text(operations))
+    val metrics = sums(infos)
+    if (metrics.nonEmpty) {
+      val node = body.putObject("operationMetrics")
+      metrics.foreach { case (name, value) => node.put(name, value.toString) }
+    }
+    val tags = infos.map(i => fields(i, "tags")).reduce((a, b) => a.filter(e => b.contains(e)))
+    if (tags.nonEmpty) {
+      val node = body.putObject("tags")
+      tags.foreach { case (name, value) => node.set[JsonNode](name, value) }
+    }
+    body
+  }
+
+  /** Counts of files, rows and bytes add up; of everything else a sum would say nothing. */
+  private def sums(infos: Vector[CommitInfo]): Vector[(String, Long)] =
+    infos
+      .flatMap(i => fields(i, "operationMetrics"))
+      .collect { case (name, value) if name.startsWith("num") => name -> value.asText.toLongOption }
+      .collect { case (name, Some(value)) => name -> value }
+      .groupMapReduce(_._1)(_._2)(_ + _)
+      .toVector
+      .sortBy(_._1)
+
+  private def fields(info: CommitInfo, field: String): Vector[(String, JsonNode)] = {
+    import scala.jdk.CollectionConverters._
+    Option(info.body.get(field)).collect { case o: ObjectNode => o }.toVector
+      .flatMap(_.properties.asScala.map(e => e.getKey -> e.getValue))
+  }
+
+  private def refused(
+      condition: String,
+      table: Table,
+      more: (String, String)*): LakestepException =
+    Errors(condition, (("table" -> table.name) +: more): _*)
+}

@@ -1,0 +1,109 @@
+package io.lakestep.delta
+
+import com.fasterxml.jackson.databind.node.ObjectNode
+
+import io.lakestep.Json
+
+/** What one of our commits in a Delta log did for its timeline entry. */
+sealed abstract class MarkKind(val text: String)
+
+object MarkKind {
+  case object Publish extends MarkKind("publish")
+  case object Close extends MarkKind("close")
+  case object Undo extends MarkKind("undo")
+
+  def parse(text: String): Option[MarkKind] = Seq(Publish, Close, Undo).find(_.text == text)
+}
+
+/**
+ * Names the timeline entry that a commit in a Delta log belongs to; stands in `commitInfo` under
+ * `lakestep`, and, shortened, in a `txn` action, where it survives checkpoints.
+ *
+ * @param table index of the table in the entry
+ * @param part number of this commit among the `parts` of the table, from 1
+ */
+final case class Mark(
+    timeline: String,
+    entry: Long,
+    transaction: String,
+    table: Int,
+    part: Int,
+    parts: Int,
+    kind: MarkKind) {
+
+  /** Whether this is a commit of that table of that entry; a transaction id alone decides nothing. */
+  def isOf(timeline: String, entry: Long, table: Int): Boolean =
+    this.timeline == timeline && this.entry == entry && this.table == table
+
+  def status: MarkStatus = kind match {
+    case MarkKind.Publish => if (part == parts) MarkStatus.Published else MarkStatus.Partly
+    case MarkKind.Close => MarkStatus.Closed
+    case MarkKind.Undo => MarkStatus.Undone
+  }
+
+  def encode: ObjectNode =
+    Json
+      .obj()
+      .put("timeline", timeline)
+      .put("entry", entry)
+      .put("transaction", transaction)
+      .put("table", table)
+      .put("part", part)
+      .put("parts", parts)
+      .put("kind", kind.text)
+
+  /** The `txn` action that carries this mark through checkpoints and log clean-up. */
+  def setTransaction(tableId: String, nowMs: Long): SetTransaction =
+    SetTransaction(Mark.appId(timeline, tableId), StateMark(entry, status).version, nowMs)
+}
+
+object Mark {
+
+  /** The field of `commitInfo`. */
+  val Field = "lakestep"
+
+  private val Prefix = "lakestep/"
+
+  /** One application id per table, so that checkpoints do not grow with transactions. */
+  def appId(timeline: String, tableId: String): String = s"$Prefix$timeline/$tableId"
+
+  def isOwnAppId(appId: String): Boolean = appId.startsWith(Prefix)
+
+  def decode(node: ObjectNode): Option[Mark] =
+    for {
+      timeline <- Option(node.get("timeline")).filter(_.isTextual).map(_.asText)
+      entry <- Option(node.get("entry")).filter(_.isIntegralNumber).map(_.asLong)
+      table <- Option(node.get("table")).filter(_.isIntegralNumber).map(_.asInt)
+      kind <- Option(node.get("kind")).map(_.asText).flatMap(MarkKind.parse)
+    } yield Mark(
+      timeline,
+      entry,
+      node.path("transaction").asText,
+      table,
+      node.path("part").asInt(1),
+      node.path("parts").asInt(1),
+      kind
+    )
+}
+
+/** How far an entry has come in one table. */
+sealed abstract class MarkStatus(val code: Int)
+
+object MarkStatus {
+  case object Partly extends MarkStatus(0)
+  case object Published extends MarkStatus(1)
+  case object Closed extends MarkStatus(2)
+  case object Undone extends MarkStatus(3)
+
+  def of(code: Int): MarkStatus = Vector(Partly, Published, Closed, Undone)(code)
+}
+
+/** A mark as the table's state keeps it: `txn` version = 4 · entry + status. */
+final case class StateMark(entry: Long, status: MarkStatus) {
+  def version: Long = 4 * entry + status.code
+}
+
+object StateMark {
+  def of(version: Long): StateMark =
+    StateMark(Math.floorDiv(version, 4L), MarkStatus.of(Math.floorMod(version, 4L).toInt))
+}

@@ -1,0 +1,145 @@
+package io.lakestep.delta
+
+import java.nio.charset.StandardCharsets.UTF_8
+
+import scala.annotation.tailrec
+import scala.util.control.NonFatal
+
+import io.lakestep.Errors
+import io.lakestep.storage.ObjectStore
+
+/** A commit file of a log, as a listing shows it. */
+final case class Slot(version: Long, sizeBytes: Long, modifiedMs: Long)
+
+/** A commit of a log. */
+final case class LogCommit(version: Long, actions: Vector[Action]) {
+  lazy val info: Option[CommitInfo] = actions.collectFirst { case c: CommitInfo => c }
+  lazy val mark: Option[Mark] = info.flatMap(_.mark)
+  lazy val files: Vector[FileAction] = actions.collect { case f: FileAction => f }
+  def changesData: Boolean = files.exists(_.dataChange)
+
+  /** The high-water mark of row ids after this commit, when it moved it. */
+  lazy val rowIdHighWaterMark: Option[Long] = RowTracking.highWaterMark(actions)
+}
+
+/**
+ * What a log held when it was listed, from a version on.
+ *
+ * @param slots commit files from the asked version on, in order; there may be holes
+ * @param checkpoints versions of the checkpoints from the asked version on, in order
+ */
+final case class LogTail(from: Long, slots: Vector[Slot], checkpoints: Vector[Long]) {
+
+  /** The newest version, or nothing when nothing is left from the asked version on. */
+  lazy val head: Option[Long] =
+    Seq(slots.lastOption.map(_.version), checkpoints.lastOption).flatten.maxOption
+
+  private lazy val byVersion: Map[Long, Slot] = slots.map(s => s.version -> s).toMap
+
+  def slot(version: Long): Option[Slot] = byVersion.get(version)
+
+  /** Whether every commit from `version` to the head is still there. */
+  def isCompleteFrom(version: Long): Boolean =
+    head.forall(h => version > h || (version to h).forall(byVersion.contains))
+
+  def hasCheckpointFrom(version: Long): Boolean = checkpoints.lastOption.exists(_ >= version)
+
+  /** The oldest version that can still be read, as far as this listing tells. */
+  def oldestReadable: Option[Long] =
+    (checkpoints.headOption ++ slots.headOption.map(_.version)).minOption
+}
+
+/** The log of one table: its commits and checkpoints, read through an `ObjectStore`. */
+final class TableLog(store: ObjectStore, val path: String) {
+  import TableLog._
+
+  /**
+   * Commits and checkpoints from `version` on. A commit that was made while the folder was being
+   * listed and is missing before a later one is looked up by itself, so a hole means: cleaned up.
+   */
+  def tail(version: Long): LogTail = {
+    val from = version.max(0L)
+    val files = store.list(TablePath.log(path), f"$from%020d")
+    val slots = files.collect { case f if CommitName.matches(f.name) =>
+      Slot(f.name.take(Digits).toLong, f.sizeBytes, f.modifiedMs)
+    }
+    val checkpoints = files.collect { case f if CheckpointName.matches(f.name) =>
+      f.name.take(Digits).toLong
+    }.distinct
+    LogTail(from, fillHoles(slots), checkpoints)
+  }
+
+  private def fillHoles(slots: Vector[Slot]): Vector[Slot] =
+    slots.foldLeft(Vector.empty[Slot]) { (known, next) =>
+      known.lastOption match {
+        case Some(last) if next.version > last.version + 1 =>
+          (known ++ lookUp(last.version + 1, next.version)) :+ next
+        case _ => known :+ next
+      }
+    }
+
+  @tailrec
+  private def lookUp(
+      version: Long,
+      until: Long,
+      found: Vector[Slot] = Vector.empty): Vector[Slot] =
+    if (version >= until) found
+    else {
+      val name = TablePath.slotName(version)
+      store.list(TablePath.log(path), name).headOption.filter(_.name == name) match {
+        case Some(f) => lookUp(version + 1, until, found :+ Slot(version, f.sizeBytes, f.modifiedMs))
+        case None => found
+      }
+    }
+
+  /** Whether anything is left of the log. */
+  def isGone: Boolean =
+    !store.list(TablePath.log(path), "0").exists { f =>
+      CommitName.matches(f.name) || CheckpointName.matches(f.name)
+    }
+
+  /** The commit in a slot, or nothing when the slot is empty. Condition: LAKESTEP_LOG_CORRUPT. */
+  def read(version: Long): Option[LogCommit] =
+    store.get(TablePath.slot(path, version)).map { bytes =>
+      LogCommit(version, parse(TablePath.slot(path, version), bytes))
+    }
+
+  /** The staged commits of a segment, in order. Condition: LAKESTEP_LOG_CORRUPT. */
+  def staged(segment: String, pin: Long): Vector[LogCommit] = {
+    val folder = TablePath.staging(path, segment)
+    val versions = store.list(folder, "0").collect {
+      case f if CommitName.matches(f.name) => f.name.take(Digits).toLong
+    }
+    versions.zipWithIndex.foreach { case (version, i) =>
+      if (version != pin + 1 + i)
+        throw corrupt(
+          s"$folder/${TablePath.slotName(pin + 1 + i)}",
+          "staged commits are not numbered one after another from the pinned version"
+        )
+    }
+    versions.map { v =>
+      val file = TablePath.stagedSlot(path, segment, v)
+      val bytes = store.get(file).getOrElse(throw corrupt(file, "it is missing"))
+      LogCommit(v, parse(file, bytes))
+    }
+  }
+}
+
+object TableLog {
+  private val Digits = 20
+  private val CommitName = """\d{20}\.json""".r
+  private val CheckpointName = """\d{20}\.checkpoint(\..*)?\.(parquet|json)""".r
+
+  /** The actions of a file of JSON lines. Condition: LAKESTEP_LOG_CORRUPT, naming the file. */
+  def parse(file: String, bytes: Array[Byte]): Vector[Action] =
+    try new String(bytes, UTF_8).linesIterator.filterNot(_.isBlank).map(Action.parse).toVector
+    catch { case NonFatal(e) => throw Errors.caused("LAKESTEP_LOG_CORRUPT", e, parameters(file, String.valueOf(e.getMessage).linesIterator.next()): _*) }
+
+  def text(actions: Seq[Action]): Array[Byte] =
+    actions.map(a => io.lakestep.Json.text(a.node)).mkString("", "\n", "\n").getBytes(UTF_8)
+
+  private def corrupt(file: String, reason: String) =
+    Errors("LAKESTEP_LOG_CORRUPT", parameters(file, reason): _*)
+
+  private def parameters(file: String, reason: String) = Seq("file" -> file, "reason" -> reason)
+}

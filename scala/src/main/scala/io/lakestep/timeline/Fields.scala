@@ -1,0 +1,75 @@
+package io.lakestep.timeline
+
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+
+import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
+
+import io.lakestep.{Errors, Json, LakestepException}
+
+/**
+ * Reads the fields of a timeline file strictly.
+ *
+ * Condition for anything missing or of another type: LAKESTEP_TIMELINE_CORRUPT, naming the file.
+ */
+private[timeline] final class Fields(file: String, node: ObjectNode) {
+
+  def string(name: String): String = optString(name).getOrElse(throw missing(name))
+  def long(name: String): Long = optLong(name).getOrElse(throw missing(name))
+  def int(name: String): Int = Math.toIntExact(long(name))
+
+  def flag(name: String): Boolean =
+    present(name).filter(_.isBoolean).getOrElse(throw missing(name)).asBoolean
+
+  def optString(name: String): Option[String] = present(name).map { n =>
+    if (n.isTextual) n.asText else throw missing(name)
+  }
+
+  def optLong(name: String): Option[Long] = present(name).map { n =>
+    if (n.canConvertToLong && n.isIntegralNumber) n.asLong else throw missing(name)
+  }
+
+  def child(name: String): Fields = optChild(name).getOrElse(throw missing(name))
+
+  def optChild(name: String): Option[Fields] = optObject(name).map(new Fields(file, _))
+
+  def optObject(name: String): Option[ObjectNode] = present(name).map {
+    case o: ObjectNode => o
+    case _ => throw missing(name)
+  }
+
+  def objects(name: String): Vector[ObjectNode] = elements(name).map {
+    case o: ObjectNode => o
+    case _ => throw missing(name)
+  }
+
+  def children(name: String): Vector[Fields] = objects(name).map(new Fields(file, _))
+
+  def strings(name: String): Vector[String] =
+    elements(name).map(n => if (n.isTextual) n.asText else throw missing(name))
+
+  def longLists(name: String): Vector[Vector[Long]] =
+    elements(name).map(_.elements.asScala.map(_.asLong).toVector)
+
+  private def elements(name: String): Vector[JsonNode] =
+    present(name).filter(_.isArray).getOrElse(throw missing(name)).elements.asScala.toVector
+
+  private def present(name: String): Option[JsonNode] =
+    Option(node.get(name)).filterNot(_.isNull)
+
+  private def missing(name: String): LakestepException =
+    Fields.corrupt(file, s"its field $name is missing or of another type")
+}
+
+private[timeline] object Fields {
+
+  def parse(file: String, bytes: Array[Byte]): Fields =
+    try new Fields(file, Json.parse(bytes))
+    catch { case NonFatal(e) =>
+      throw Errors.caused("LAKESTEP_TIMELINE_CORRUPT", e, "file" -> file, "reason" -> "it is not whole JSON")
+    }
+
+  def corrupt(file: String, reason: String): LakestepException =
+    Errors("LAKESTEP_TIMELINE_CORRUPT", "file" -> file, "reason" -> reason)
+}

@@ -1,0 +1,205 @@
+package io.lakestep.timeline
+
+import java.util.concurrent.atomic.AtomicReference
+
+import scala.annotation.tailrec
+
+import io.lakestep.{Errors, Ids, Json}
+import io.lakestep.storage.{ObjectStore, PutOutcome}
+
+/**
+ * The one order of a database: numbered entries under `<root>/timeline`, each put once.
+ *
+ * Finished entries are kept in memory, so reading again costs one listing from the first unfinished
+ * number on. Every entry that is read is checked against the hash of the one before it. A file that
+ * is corrupt, half-written or out of the chain: LAKESTEP_TIMELINE_CORRUPT, naming the file. Any number
+ * of threads may use one timeline.
+ *
+ * @param root the folder with `format.json`
+ * @param putAttempts how often a put without a clear answer is repeated
+ */
+final class Timeline(store: ObjectStore, val root: String, ids: Ids, putAttempts: Int) {
+  import Timeline._
+
+  private val folder = s"$root/timeline"
+  private val cache = new AtomicReference(TimelineView.empty)
+  private val knownId = new AtomicReference(Option.empty[String])
+
+  /** The timeline's id, if the database exists; creates nothing. */
+  def existingId: Option[String] = knownId.get.orElse {
+    val file = formatFile
+    val found = store.get(file).map(checkFormat(file, _))
+    found.foreach(_ => knownId.set(found))
+    found
+  }
+
+  /** The timeline's id; creates the database when there is none. */
+  def id: String = existingId.getOrElse {
+    val file = formatFile
+    val bytes = Json.text(
+      Json.obj().put("timeline", ids.nextHex()).put("format", Format).set("requiredFeatures", Json.array())
+    )
+    store.putIfAbsent(file, (bytes + "\n").getBytes("UTF-8")) match {
+      case PutOutcome.Unknown(cause) if existingId.isEmpty => throw unclear(file, cause)
+      case _ => existingId.getOrElse(throw Fields.corrupt(file, "it is missing"))
+    }
+  }
+
+  private def formatFile = s"$root/format.json"
+
+  private def checkFormat(file: String, bytes: Array[Byte]): String = {
+    val fields = Fields.parse(file, bytes)
+    val unknown = fields.strings("requiredFeatures").filterNot(Features)
+    if (fields.long("format") > Format || unknown.nonEmpty)
+      throw Errors(
+        "LAKESTEP_TIMELINE_FEATURE_UNKNOWN",
+        "root" -> root,
+        "features" -> (if (unknown.isEmpty) s"format ${fields.long("format")}" else unknown.mkString(", "))
+      )
+    fields.string("timeline")
+  }
+
+  /** What is known without a request to the store. */
+  def known: TimelineView = cache.get
+
+  /** The timeline as it is now: everything that was put before this call. */
+  def refresh(): TimelineView = {
+    val start = cache.get
+    val from = start.finished + 1
+    val names = store.list(folder, numbered(from)).map(_.name).toSet
+    val newest = names.iterator.collect { case EntryName(n) => n.toLong }.maxOption.getOrElse(start.next - 1)
+    val known = start.after(start.finished)
+    val prefix = known.foldLeft(start.prefix(start.finished)) { (view, status) =>
+      view.append(withEnd(status, names))
+    }
+    val view = (start.next to newest).foldLeft(prefix) { (view, number) =>
+      view.append(withEnd(readEntry(number, view), names))
+    }
+    cache.updateAndGet(_.merge(view))
+  }
+
+  /** Whether nothing was put after what is known, at the cost of one small read. */
+  def isCurrent: Boolean = !store.exists(entryFile(known.next))
+
+  private def readEntry(number: Long, before: TimelineView): EntryStatus = {
+    val file = entryFile(number)
+    val bytes = store.get(file).getOrElse(throw Fields.corrupt(file, "it is missing before a later entry"))
+    val entry = TimelineCodec.decodeEntry(file, bytes)
+    if (entry.number != number) throw Fields.corrupt(file, s"it says it is entry ${entry.number}")
+    if (entry.previousHash != before.lastHash)
+      throw Fields.corrupt(file, s"the hash that it holds is not that of entry ${number - 1}")
+    EntryStatus(entry, Json.blake3(bytes), None, None)
+  }
+
+  private def withEnd(status: EntryStatus, names: Set[String]): EntryStatus = {
+    val number = status.entry.number
+    val outcome = status.outcome.orElse(
+      Option.when(names(s"${numbered(number)}.outcome.json"))(readOutcome(number, status.hash)).flatten
+    )
+    val rolledBack = status.rolledBack.orElse(
+      Option.when(names(s"${numbered(number)}.rolled_back.json"))(readRolledBack(number, status.hash)).flatten
+    )
+    status.copy(outcome = outcome, rolledBack = rolledBack)
+  }
+
+  /** Puts the entry under its number; what the store answered. */
+  def putEntry(entry: TimelineEntry): PutOutcome =
+    store.putIfAbsent(entryFile(entry.number), TimelineCodec.encode(entry))
+
+  /** Whether entry `number` exists, and is this one. */
+  def holds(entry: TimelineEntry): Option[Boolean] =
+    store.get(entryFile(entry.number)).map(java.util.Arrays.equals(_, TimelineCodec.encode(entry)))
+
+  /** The outcome of an entry as the store has it now. */
+  def readOutcome(number: Long, entryHash: String): Option[Outcome] = {
+    val file = outcomeFile(number)
+    store.get(file).map { bytes =>
+      val outcome = TimelineCodec.decodeOutcome(file, bytes)
+      checkHash(file, outcome.entryHash, entryHash)
+      outcome
+    }
+  }
+
+  def readRolledBack(number: Long, entryHash: String): Option[RolledBack] = {
+    val file = rolledBackFile(number)
+    store.get(file).map { bytes =>
+      val end = TimelineCodec.decodeRolledBack(file, bytes)
+      checkHash(file, end.entryHash, entryHash)
+      end
+    }
+  }
+
+  /**
+   * Puts an outcome, and gives the one that holds: this, or that of somebody who was first.
+   *
+   * Condition: LAKESTEP_OUTCOME_UNKNOWN when the store gives no clear answer again and again.
+   */
+  def decide(outcome: Outcome): Outcome =
+    putOrRead(outcomeFile(outcome.number), TimelineCodec.encode(outcome), outcome) {
+      readOutcome(outcome.number, outcome.entryHash)
+    }
+
+  /** Puts the end of a rolled-back entry, or gives the one that is there. Condition as `decide`. */
+  def endRollback(end: RolledBack): RolledBack =
+    putOrRead(rolledBackFile(end.number), TimelineCodec.encode(end), end) {
+      readRolledBack(end.number, end.entryHash)
+    }
+
+  private def putOrRead[A](file: String, bytes: Array[Byte], value: A)(read: => Option[A]): A = {
+    @tailrec
+    def attempt(left: Int): A = store.putIfAbsent(file, bytes) match {
+      case PutOutcome.Created => value
+      case PutOutcome.AlreadyExists => read.getOrElse(throw Fields.corrupt(file, "it vanished"))
+      case PutOutcome.Unknown(cause) =>
+        read match {
+          case Some(there) => there
+          case None if left > 1 => attempt(left - 1)
+          case None => throw unclear(file, cause)
+        }
+    }
+    attempt(putAttempts)
+  }
+
+  def putRequested(requested: Requested): Unit = {
+    val file = requestedFile(requested.id)
+    store.putIfAbsent(file, TimelineCodec.encode(requested)) match {
+      case PutOutcome.Unknown(cause) if !store.exists(file) => throw unclear(file, cause)
+      case _ => ()
+    }
+  }
+
+  def requested(id: String): Option[Requested] =
+    store.get(requestedFile(id)).map(TimelineCodec.decodeRequested(requestedFile(id), _))
+
+  /** Transactions that began and have not been tidied up, in the order of their ids. */
+  def allRequested(): Vector[Requested] =
+    store.list(s"$root/transactions", "t").map(_.name).collect { case RequestedName(id) => id }
+      .flatMap(requested)
+
+  def deleteRequested(id: String): Unit = store.delete(requestedFile(id))
+
+  private def checkHash(file: String, held: String, actual: String): Unit =
+    if (held != actual) throw Fields.corrupt(file, "the hash that it holds is not that of its entry")
+
+  private def unclear(file: String, cause: Throwable) =
+    Errors.caused("LAKESTEP_OUTCOME_UNKNOWN", cause, "file" -> file)
+
+  private def entryFile(number: Long) = s"$folder/${numbered(number)}.json"
+  private def outcomeFile(number: Long) = s"$folder/${numbered(number)}.outcome.json"
+  private def rolledBackFile(number: Long) = s"$folder/${numbered(number)}.rolled_back.json"
+  private def requestedFile(id: String) = s"$root/transactions/$id.json"
+}
+
+object Timeline {
+
+  /** The format that this code writes, and the newest that it reads. */
+  val Format = 1L
+
+  /** Features that this code knows; an unknown required one is refused. */
+  val Features: Set[String] = Set.empty
+
+  private val EntryName = """(\d{20})\.json""".r
+  private val RequestedName = """(t[0-9a-f]{32})\.json""".r
+
+  private def numbered(number: Long): String = f"$number%020d"
+}

@@ -1,0 +1,255 @@
+package io.lakestep.timeline
+
+import java.nio.charset.StandardCharsets.UTF_8
+
+import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
+
+import io.lakestep.Json
+
+/**
+ * Timeline files as bytes, one JSON object each; every field is described in `scala/PROTOCOL.md`.
+ *
+ * Reading anything that is not such a file: LAKESTEP_TIMELINE_CORRUPT, naming the file. Fields that
+ * are not known are ignored; what must not be ignored is a feature in `format.json`.
+ */
+object TimelineCodec {
+
+  def encode(entry: TimelineEntry): Array[Byte] = bytes(entry match {
+    case c: CommitEntry =>
+      val node = head("commit", c)
+      node.put("rules", c.rules)
+      node.set[JsonNode]("transaction", requested(c.transaction))
+      c.message.foreach(m => node.put("message", m))
+      list(node.putArray("tables"), c.tables.map(table))
+      list(node.putArray("reads"), c.reads.map(read))
+      list(node.putArray("catalogActions"), c.catalogActions)
+      texts(node.putArray("batchKeys"), c.batchKeys)
+      node
+    case a: AbortEntry =>
+      val node = head("abort", a)
+      texts(node.putArray("transactions"), a.transactions)
+      node.put("reason", a.reason)
+  })
+
+  def decodeEntry(file: String, content: Array[Byte]): TimelineEntry = {
+    val f = Fields.parse(file, content)
+    f.string("kind") match {
+      case "commit" =>
+        CommitEntry(
+          number = f.long("number"),
+          previousHash = f.string("previous"),
+          timeMs = f.long("timeMs"),
+          rules = f.int("rules"),
+          transaction = requested(f.child("transaction")),
+          message = f.optString("message"),
+          tables = f.children("tables").map(table),
+          reads = f.children("reads").map(read),
+          catalogActions = f.objects("catalogActions"),
+          batchKeys = f.strings("batchKeys")
+        )
+      case "abort" =>
+        AbortEntry(
+          f.long("number"),
+          f.string("previous"),
+          f.long("timeMs"),
+          f.strings("transactions"),
+          f.string("reason")
+        )
+      case other => throw Fields.corrupt(file, s"its kind is $other")
+    }
+  }
+
+  def encode(outcome: Outcome): Array[Byte] = bytes(outcome match {
+    case c: Completed =>
+      val node = outcomeHead("completed", c.number, c.entryHash, c.timeMs)
+      val tables = node.putArray("slots")
+      c.slots.foreach { versions =>
+        val slots = tables.addArray()
+        versions.foreach(v => slots.add(v))
+      }
+      node
+    case a: Aborting =>
+      val node = outcomeHead("aborting", a.number, a.entryHash, a.timeMs)
+      node.set[ObjectNode]("conflict", conflict(a.evidence))
+  })
+
+  def decodeOutcome(file: String, content: Array[Byte]): Outcome = {
+    val f = Fields.parse(file, content)
+    val (number, hash, time) = (f.long("number"), f.string("entryHash"), f.long("timeMs"))
+    f.string("outcome") match {
+      case "completed" => Completed(number, hash, time, f.longLists("slots"))
+      case "aborting" => Aborting(number, hash, time, conflict(f.child("conflict")))
+      case other => throw Fields.corrupt(file, s"its outcome is $other")
+    }
+  }
+
+  def encode(rolledBack: RolledBack): Array[Byte] = {
+    val node =
+      outcomeHead("rolled_back", rolledBack.number, rolledBack.entryHash, rolledBack.timeMs)
+    list(
+      node.putArray("tables"),
+      rolledBack.tables.map { t =>
+        val settled = Json.obj().put("how", t.how)
+        t.version.foreach(v => settled.put("version", v))
+        texts(settled.putArray("residue"), t.residue)
+        settled
+      }
+    )
+    bytes(node)
+  }
+
+  def decodeRolledBack(file: String, content: Array[Byte]): RolledBack = {
+    val f = Fields.parse(file, content)
+    if (f.string("outcome") != "rolled_back") throw Fields.corrupt(file, "it is no rolled_back file")
+    RolledBack(
+      f.long("number"),
+      f.string("entryHash"),
+      f.long("timeMs"),
+      f.children("tables")
+        .map(t => SettledTable(t.string("how"), t.optLong("version"), t.strings("residue")))
+    )
+  }
+
+  def encode(r: Requested): Array[Byte] = bytes(requested(r))
+
+  def decodeRequested(file: String, content: Array[Byte]): Requested =
+    requested(Fields.parse(file, content))
+
+  private def head(kind: String, entry: TimelineEntry): ObjectNode =
+    Json
+      .obj()
+      .put("kind", kind)
+      .put("number", entry.number)
+      .put("previous", entry.previousHash)
+      .put("timeMs", entry.timeMs)
+
+  private def outcomeHead(outcome: String, number: Long, hash: String, timeMs: Long): ObjectNode =
+    Json
+      .obj()
+      .put("outcome", outcome)
+      .put("number", number)
+      .put("entryHash", hash)
+      .put("timeMs", timeMs)
+
+  private def requested(r: Requested): ObjectNode = {
+    val node = Json.obj().put("id", r.id)
+    r.name.foreach(n => node.put("name", n))
+    node
+      .put("user", r.user)
+      .put("application", r.application)
+      .put("isolation", r.isolation)
+      .put("snapshot", r.snapshot)
+      .put("requestedAtMs", r.requestedAtMs)
+  }
+
+  private def requested(f: Fields): Requested = Requested(
+    f.string("id"),
+    f.optString("name"),
+    f.string("user"),
+    f.string("application"),
+    f.string("isolation"),
+    f.long("snapshot"),
+    f.long("requestedAtMs")
+  )
+
+  private def table(t: EntryTable): ObjectNode = {
+    val node = Json
+      .obj()
+      .put("log", t.log)
+      .put("tableId", t.tableId)
+      .put("path", t.path)
+      .put("name", t.name)
+    t.metastore.foreach(m => node.put("metastore", m))
+    node.put("pin", t.pin).put("base", t.base)
+    t.baseSlot.foreach { s =>
+      node.putObject("baseSlot").put("sizeBytes", s.sizeBytes).put("modifiedMs", s.modifiedMs)
+    }
+    node
+      .put("parts", t.parts)
+      .put("conflictCapable", t.conflictCapable)
+      .put("dependsOnReads", t.dependsOnReads)
+      .put("actionsHash", t.actionsHash)
+    t.metaDataHash.foreach(h => node.put("metaDataHash", h))
+    t.protocolHash.foreach(h => node.put("protocolHash", h))
+    node.put("inCommitTimestamps", t.inCommitTimestamps)
+    t.inCommitTimestampMs.foreach(ts => node.put("inCommitTimestampMs", ts))
+    t.rowIds.foreach(r => node.putObject("rowIds").put("atPin", r.atPin).put("atBase", r.atBase))
+    node.set[JsonNode]("added", sums(t.added))
+    node.set[ObjectNode]("removed", sums(t.removed))
+  }
+
+  private def table(f: Fields): EntryTable = EntryTable(
+    log = f.string("log"),
+    tableId = f.string("tableId"),
+    path = f.string("path"),
+    name = f.string("name"),
+    metastore = f.optString("metastore"),
+    pin = f.long("pin"),
+    base = f.long("base"),
+    baseSlot = f.optChild("baseSlot").map(s => SlotStamp(s.long("sizeBytes"), s.long("modifiedMs"))),
+    parts = f.int("parts"),
+    conflictCapable = f.flag("conflictCapable"),
+    dependsOnReads = f.flag("dependsOnReads"),
+    actionsHash = f.string("actionsHash"),
+    metaDataHash = f.optString("metaDataHash"),
+    protocolHash = f.optString("protocolHash"),
+    inCommitTimestamps = f.flag("inCommitTimestamps"),
+    inCommitTimestampMs = f.optLong("inCommitTimestampMs"),
+    rowIds = f.optChild("rowIds").map(r => RowIds(r.long("atPin"), r.long("atBase"))),
+    added = sums(f.child("added")),
+    removed = sums(f.child("removed"))
+  )
+
+  private def sums(s: FileSums): ObjectNode =
+    Json.obj().put("files", s.files).put("rows", s.rows).put("sizeBytes", s.sizeBytes)
+
+  private def sums(f: Fields): FileSums =
+    FileSums(f.long("files"), f.long("rows"), f.long("sizeBytes"))
+
+  private def read(r: EntryRead): ObjectNode =
+    Json
+      .obj()
+      .put("log", r.log)
+      .put("path", r.path)
+      .put("name", r.name)
+      .put("pin", r.pin)
+      .put("validatedTo", r.validatedTo)
+
+  private def read(f: Fields): EntryRead = EntryRead(
+    f.string("log"),
+    f.string("path"),
+    f.string("name"),
+    f.long("pin"),
+    f.long("validatedTo")
+  )
+
+  private def conflict(c: Conflict): ObjectNode = {
+    val node = Json.obj().put("rule", c.rule).put("table", c.table).put("path", c.path)
+    c.version.foreach(v => node.put("version", v))
+    c.operation.foreach(o => node.put("operation", o))
+    c.user.foreach(u => node.put("user", u))
+    c.timeMs.foreach(t => node.put("timeMs", t))
+    texts(node.putArray("files"), c.files)
+    c.otherTransaction.foreach(t => node.put("otherTransaction", t))
+    node
+  }
+
+  private def conflict(f: Fields): Conflict = Conflict(
+    f.string("rule"),
+    f.string("table"),
+    f.string("path"),
+    f.optLong("version"),
+    f.optString("operation"),
+    f.optString("user"),
+    f.optLong("timeMs"),
+    f.strings("files"),
+    f.optString("otherTransaction")
+  )
+
+  private def list(array: ArrayNode, nodes: Vector[ObjectNode]): Unit = nodes.foreach(n => array.add(n))
+
+  private def texts(array: ArrayNode, values: Vector[String]): Unit = values.foreach(v => array.add(v))
+
+  private def bytes(node: ObjectNode): Array[Byte] = (Json.text(node) + "\n").getBytes(UTF_8)
+}

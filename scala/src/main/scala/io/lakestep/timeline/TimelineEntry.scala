@@ -1,0 +1,188 @@
+package io.lakestep.timeline
+
+/** A numbered place in the one order of the database; put once, never changed. */
+sealed trait TimelineEntry {
+  def number: Long
+
+  /** BLAKE3 of the bytes of entry `number - 1`; empty text for the first entry. */
+  def previousHash: String
+  def timeMs: Long
+}
+
+object TimelineEntry {
+
+  /** The number of the first entry; snapshot 0 is the empty prefix. */
+  val First = 1L
+}
+
+/**
+ * A transaction at its order point.
+ *
+ * @param rules version of the conflict rules by which it was validated
+ * @param timeMs when it was ordered, by the clock of its owner
+ * @param tables the tables it writes, in the order of their indexes
+ * @param reads what it depends on (SERIALIZABLE), validated up to the versions given
+ * @param catalogActions actions on the catalog, carried as they are
+ * @param batchKeys keys of batches that must be applied exactly once
+ */
+final case class CommitEntry(
+    number: Long,
+    previousHash: String,
+    timeMs: Long,
+    rules: Int,
+    transaction: Requested,
+    message: Option[String],
+    tables: Vector[EntryTable],
+    reads: Vector[EntryRead],
+    catalogActions: Vector[com.fasterxml.jackson.databind.node.ObjectNode] = Vector.empty,
+    batchKeys: Vector[String] = Vector.empty)
+    extends TimelineEntry
+
+/** Ends transactions that have no entry and never may get one. */
+final case class AbortEntry(
+    number: Long,
+    previousHash: String,
+    timeMs: Long,
+    transactions: Vector[String],
+    reason: String)
+    extends TimelineEntry
+
+/**
+ * A table that a transaction writes.
+ *
+ * @param log id of the table's log, from its binding file
+ * @param tableId Delta table id
+ * @param path where the table is
+ * @param name how the user named it
+ * @param metastore the metastore that knows the name
+ * @param pin version that the transaction read
+ * @param base newest version up to which it was validated
+ * @param baseSlot size and modification time of that commit's file, when it was listed
+ * @param parts number of commits to publish
+ * @param conflictCapable whether a foreign commit can conflict with it
+ * @param dependsOnReads whether every change of the table's data is a conflict
+ * @param actionsHash BLAKE3 of the canonical net actions
+ * @param metaDataHash BLAKE3 of the canonical metaData at the pin, when it is known
+ * @param protocolHash BLAKE3 of the canonical protocol at the pin, when it is known
+ * @param inCommitTimestampMs in-commit timestamp of `base`, when the table keeps them
+ * @param inCommitTimestamps whether the table kept in-commit timestamps at the pin
+ * @param rowIds high-water marks of row ids at the pin and at `base`, when the table tracks rows
+ */
+final case class EntryTable(
+    log: String,
+    tableId: String,
+    path: String,
+    name: String,
+    metastore: Option[String],
+    pin: Long,
+    base: Long,
+    baseSlot: Option[SlotStamp],
+    parts: Int,
+    conflictCapable: Boolean,
+    dependsOnReads: Boolean,
+    actionsHash: String,
+    metaDataHash: Option[String],
+    protocolHash: Option[String],
+    inCommitTimestamps: Boolean,
+    inCommitTimestampMs: Option[Long],
+    rowIds: Option[RowIds],
+    added: FileSums,
+    removed: FileSums)
+
+final case class SlotStamp(sizeBytes: Long, modifiedMs: Long)
+
+final case class RowIds(atPin: Long, atBase: Long)
+
+/** Files, rows (as far as statistics tell) and bytes. */
+final case class FileSums(files: Long, rows: Long, sizeBytes: Long)
+
+/** A table that a SERIALIZABLE transaction read, and the newest version it was validated against. */
+final case class EntryRead(log: String, path: String, name: String, pin: Long, validatedTo: Long)
+
+/**
+ * A transaction at BEGIN: `<root>/transactions/<id>.json`.
+ *
+ * @param id `t` and 32 hexadecimal digits
+ * @param isolation name of the isolation level
+ * @param snapshot newest entry of the longest finished prefix that it reads
+ */
+final case class Requested(
+    id: String,
+    name: Option[String],
+    user: String,
+    application: String,
+    isolation: String,
+    snapshot: Long,
+    requestedAtMs: Long)
+
+/** What became of an entry; put once. `entryHash` is the BLAKE3 of the entry's bytes. */
+sealed trait Outcome {
+  def number: Long
+  def entryHash: String
+  def timeMs: Long
+}
+
+/** Every table holds every commit of the entry; `slots` are the versions of table by table. */
+final case class Completed(
+    number: Long,
+    entryHash: String,
+    timeMs: Long,
+    slots: Vector[Vector[Long]])
+    extends Outcome
+
+/** A conflict was met between order point and publish: the entry is being rolled back. */
+final case class Aborting(number: Long, entryHash: String, timeMs: Long, evidence: Conflict)
+    extends Outcome
+
+/**
+ * Why a transaction did not happen.
+ *
+ * @param rule the rule that was broken; see `transaction.ConflictCheck`
+ * @param table name of the table, empty when the conflict is not about one
+ * @param version version of the table in which the other commit stands
+ * @param operation what the other commit did, as its commitInfo says
+ * @param files some of the files that both touched, at most ten
+ * @param otherTransaction the Lakestep transaction that made the other commit, if one did
+ */
+final case class Conflict(
+    rule: String,
+    table: String,
+    path: String,
+    version: Option[Long],
+    operation: Option[String],
+    user: Option[String],
+    timeMs: Option[Long],
+    files: Vector[String],
+    otherTransaction: Option[String])
+
+/** Every table of an aborted entry was settled in its own log. `entryHash` as in `Outcome`. */
+final case class RolledBack(
+    number: Long,
+    entryHash: String,
+    timeMs: Long,
+    tables: Vector[SettledTable])
+
+/**
+ * How one table was settled.
+ *
+ * @param how `closed` (nothing was published), `undone`, or `gone` (there is no such table any more)
+ * @param version slot of the mark, nothing for a table that is gone
+ * @param residue what could not be taken back because somebody built upon it
+ */
+final case class SettledTable(how: String, version: Option[Long], residue: Vector[String])
+
+/** An entry with what is known of its end. */
+final case class EntryStatus(
+    entry: TimelineEntry,
+    hash: String,
+    outcome: Option[Outcome],
+    rolledBack: Option[RolledBack]) {
+
+  /** Whether nobody has anything left to do for it. */
+  def isFinished: Boolean = entry match {
+    case _: AbortEntry => true
+    case _: CommitEntry => rolledBack.isDefined || outcome.exists(_.isInstanceOf[Completed])
+  }
+
+  def isCompleted: Boolean = outcome.exists(_.isInstanceOf[Completed])
+}

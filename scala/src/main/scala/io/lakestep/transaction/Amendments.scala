@@ -1,0 +1,37 @@
+package io.lakestep.transaction
+
+/**
+ * The safeguards of the protocol, one by one; everything that runs for users has all of them.
+ *
+ * The simulation takes one away at a time to show that it notices. Each field says what is lost.
+ *
+ * @param closes CLOSE commits in unpublished tables: a sleeping helper publishes after the rollback
+ * @param decidesFirst `aborting` before any undo: helpers of different opinion undo and complete
+ * @param marksBoundPins floor and ceiling of pins: a reader's snapshot is torn
+ * @param timelineFirst reading the timeline before the logs: an ordered entry aborts needlessly
+ * @param partsInMarks part numbers: the first of several commits passes for all
+ * @param endsWithResidue ending an entry that cannot be undone whole: nobody can ever finish it
+ * @param listsFirst listing before walking, and asking the state where the log was cleaned up
+ * @param checksAfterPut looking for a newer checkpoint after a put: a delayed put lands below it
+ * @param obeysAborts ABORT entries: a collector deletes the files of a live transaction
+ * @param binds one timeline per table: a reader of a second root sees a torn snapshot
+ * @param conflictCapableFirst publishing those first: an append is undone needlessly
+ * @param helpsReads helping entries that write what was read: SERIALIZABLE is not
+ */
+private[lakestep] final case class Amendments(
+    closes: Boolean = true,
+    decidesFirst: Boolean = true,
+    marksBoundPins: Boolean = true,
+    timelineFirst: Boolean = true,
+    partsInMarks: Boolean = true,
+    endsWithResidue: Boolean = true,
+    listsFirst: Boolean = true,
+    checksAfterPut: Boolean = true,
+    obeysAborts: Boolean = true,
+    binds: Boolean = true,
+    conflictCapableFirst: Boolean = true,
+    helpsReads: Boolean = true)
+
+private[lakestep] object Amendments {
+  val all: Amendments = Amendments()
+}

@@ -1,0 +1,315 @@
+package io.lakestep.transaction
+
+import scala.annotation.tailrec
+import scala.util.control.NonFatal
+
+import io.lakestep.Errors
+import io.lakestep.Json
+import io.lakestep.delta._
+import io.lakestep.storage.PutOutcome
+import io.lakestep.timeline._
+
+/**
+ * Steps 4 to 6 of a transaction, then `Finish`.
+ *
+ * Before the order point whatever throws has changed nothing that anybody reads. From the order
+ * point on nothing but a foreign conflict can fail the transaction.
+ */
+private[transaction] final class Commit(world: World, bindings: Bindings, finish: Finish) {
+  import world._
+
+  /** A written table with what it does, bound. */
+  private case class Staged(table: WrittenTable, binding: Binding, changes: NetChanges) {
+    val log: TableLog = world.log(table.path)
+  }
+
+  /** A table's log, checked up to its head. */
+  private case class Checked(
+      head: Long,
+      slot: Option[Slot],
+      inCommitTimestampMs: Option[Long],
+      rowIdHighWaterMark: Option[Long])
+
+  def apply(
+      txn: BegunTransaction,
+      tables: Seq[WrittenTable],
+      reads: Seq[ReadTable]): CommitOutcome = {
+    val staged = tables.toVector.map(stage(txn, _)).filterNot(_.changes.isEmpty)
+    if (staged.isEmpty) CommitOutcome.NothingToCommit
+    else {
+      refuseOneLogTwice(staged)
+      staged.foreach(persist(txn, _))
+      order(txn, staged, reads.toVector, options.maxAttempts)
+    }
+  }
+
+  /** Steps 1 and 4. */
+  private def stage(txn: BegunTransaction, table: WrittenTable): Staged = {
+    val commits = log(table.path).staged(txn.id, table.pin)
+    val about =
+      Flatten.Table(table.name, table.path, table.pin, table.rowTracking, table.pinned)
+    val changes =
+      if (table.oneCommit) Flatten(txn.id, about, commits)
+      else Flatten.keepingCommits(txn.id, about, commits)
+    val binding =
+      if (changes.isEmpty) Binding(timeline.id, "", table.path)
+      else bindings.bind(table.path, timeline.id)
+    observer.flattened(txn.id, table.path)
+    Staged(table, binding, changes)
+  }
+
+  /** Two paths to one log would publish one of the two changes only. */
+  private def refuseOneLogTwice(staged: Vector[Staged]): Unit =
+    staged.groupBy(_.binding.log).values.find(_.size > 1).foreach { same =>
+      throw Errors(
+        "LAKESTEP_TABLE_TWICE",
+        "tables" -> same.map(_.table.name).mkString(", "),
+        "paths" -> same.map(_.table.path).mkString(", ")
+      )
+    }
+
+  /** The net actions, and every data file that they name, durable before the order point. */
+  private def persist(txn: BegunTransaction, s: Staged): Unit = {
+    val path = s.table.path
+    val store = stores.forPath(path)
+    if (s.binding.path != TablePath.normalise(path)) {
+      val staging = TablePath.staging(s.binding.path, txn.id)
+      val original = stores.forPath(s.binding.path)
+      if (original.list(staging, "0").isEmpty && original.exists(TablePath.binding(s.binding.path)))
+        throw Errors("LAKESTEP_TABLE_IS_A_COPY", "table" -> path, "original" -> s.binding.path)
+    }
+    val file = TablePath.netActions(path, txn.id)
+    val bytes = s.changes.encode
+    store.putIfAbsent(file, bytes) match {
+      case PutOutcome.Created => ()
+      case other =>
+        if (!store.get(file).exists(java.util.Arrays.equals(_, bytes)))
+          other match {
+            case PutOutcome.Unknown(cause) => throw Errors.caused("LAKESTEP_OUTCOME_UNKNOWN", cause, "file" -> file)
+            case _ =>
+              throw Errors("LAKESTEP_LOG_CORRUPT", "file" -> file, "reason" -> "it holds another commit of this transaction")
+          }
+    }
+    if (options.syncDataFiles) dataFiles(path, s.changes).foreach(store.sync)
+  }
+
+  private def dataFiles(path: String, changes: NetChanges): Vector[String] =
+    changes.actions.flatMap {
+      case a: AddFile =>
+        TablePath.dataFile(path, a.path) +:
+          a.deletionVector.flatMap(TablePath.deletionVectorFile(path, _)).toVector
+      case c: ChangeFile => Vector(TablePath.dataFile(path, c.path))
+      case _ => Vector.empty
+    }.distinct
+
+  /** Steps 5 and 6; again when somebody else took the number. */
+  @tailrec
+  private def order(
+      txn: BegunTransaction,
+      staged: Vector[Staged],
+      reads: Vector[ReadTable],
+      attempts: Int): CommitOutcome = {
+    val early = if (amendments.timelineFirst) None else Some(check(txn, staged, reads))
+    val view = timeline.refresh()
+    observer.timelineRead(txn.id, view.next)
+    view.aborted.get(txn.id).filter(_ => amendments.obeysAborts) match {
+      case Some(entry) => CommitOutcome.Conflicted(aborted(entry))
+      case None =>
+        help(txn, view, staged, reads)
+        early.getOrElse(check(txn, staged, reads)) match {
+          case Left(conflict) => CommitOutcome.Conflicted(conflict)
+          case Right((checked, readTo)) =>
+            observer.validated(txn.id)
+            val entry = makeEntry(txn, view, staged, checked, readTo)
+            place(entry, options.putAttempts) match {
+              case Placed.Ours => publish(entry)
+              case Placed.Unclear(cause) => CommitOutcome.Unknown(cause)
+              case Placed.Theirs if attempts <= 1 => CommitOutcome.Conflicted(tooMany(view.next))
+              case Placed.Theirs => order(txn, staged, reads, attempts - 1)
+            }
+        }
+    }
+  }
+
+  private sealed trait Placed
+  private object Placed {
+    case object Ours extends Placed
+    case object Theirs extends Placed
+    case class Unclear(cause: Throwable) extends Placed
+  }
+
+  /** Step 6. While number n is absent after a put without an answer, nothing is decided. */
+  @tailrec
+  private def place(entry: CommitEntry, attempts: Int): Placed = {
+    observer.beforeOrder(entry)
+    timeline.putEntry(entry) match {
+      case PutOutcome.Created => Placed.Ours
+      case PutOutcome.AlreadyExists =>
+        // An earlier put of this very entry may have come through after its answer was lost.
+        if (timeline.holds(entry).contains(true)) Placed.Ours else Placed.Theirs
+      case PutOutcome.Unknown(cause) =>
+        readBack(entry) match {
+          case Some(true) => Placed.Ours
+          case Some(false) => Placed.Theirs
+          case None if attempts <= 1 => Placed.Unclear(cause)
+          case None => place(entry, attempts - 1)
+        }
+    }
+  }
+
+  private def readBack(entry: CommitEntry): Option[Boolean] =
+    try timeline.holds(entry)
+    catch { case NonFatal(_) => None }
+
+  private def publish(entry: CommitEntry): CommitOutcome = {
+    observer.ordered(entry)
+    val hash = Json.blake3(TimelineCodec.encode(entry))
+    try
+      finish(entry, hash, fresh = true) match {
+        case Finished.Completed(slots) => CommitOutcome.Committed(entry, slots)
+        case Finished.RolledBack(conflict, _) =>
+          CommitOutcome.Conflicted(conflict, Some(entry.number))
+      }
+    catch { case NonFatal(e) => CommitOutcome.Unknown(e, Some(entry.number)) }
+  }
+
+  /** Step 5b: finishes entries that write what we wrote, and what we read if that counts. */
+  private def help(
+      txn: BegunTransaction,
+      view: TimelineView,
+      staged: Vector[Staged],
+      reads: Vector[ReadTable]): Unit = {
+    val read =
+      if (amendments.helpsReads && isSerializable(txn)) reads.flatMap(r => bindings.find(r.path)).map(_.log)
+      else Vector.empty
+    val logs = staged.map(_.binding.log).toSet ++ read
+    view.unfinished.filter(_.tables.exists(t => logs(t.log))).foreach { entry =>
+      view.status(entry.number).foreach(s => finish(entry, s.hash, fresh = false))
+    }
+    observer.helped(txn.id)
+  }
+
+  private def isSerializable(txn: BegunTransaction) = txn.isolation == IsolationLevel.Serializable
+
+  /** Step 5c: every log from its pin to its head, against our changes. */
+  private def check(
+      txn: BegunTransaction,
+      staged: Vector[Staged],
+      reads: Vector[ReadTable]): Either[Conflict, (Vector[Checked], Vector[EntryRead])] = {
+    val written = staged.iterator.map(s => checkTable(s, dependsOnReads(txn, s))).toVector
+    written.collectFirst { case Left(c) => c } match {
+      case Some(conflict) => Left(conflict)
+      case None =>
+        val counted = if (isSerializable(txn)) reads else Vector.empty
+        val seen = counted.map(checkRead)
+        seen.collectFirst { case Left(c) => c } match {
+          case Some(conflict) => Left(conflict)
+          case None => Right((written.collect { case Right(c) => c }, seen.collect { case Right(r) => r }))
+        }
+    }
+  }
+
+  private def dependsOnReads(txn: BegunTransaction, s: Staged): Boolean =
+    isSerializable(txn) && s.table.wasRead
+
+  private def checkTable(s: Staged, dependsOnReads: Boolean): Either[Conflict, Checked] = {
+    val ours = OurChanges.of(s.changes.parts, dependsOnReads)
+    walk(s.log, s.table.name, s.table.pin, ours).map { case (tail, head, commits) =>
+      val last = commits.lastOption.orElse(
+        Option.when(s.table.inCommitTimestamps && head >= 0)(s.log.read(head)).flatten
+      )
+      Checked(
+        head,
+        tail.slot(head),
+        last.flatMap(_.info).flatMap(_.inCommitTimestampMs),
+        commits.flatMap(_.rowIdHighWaterMark).lastOption.orElse(s.table.rowIdHighWaterMark)
+      )
+    }
+  }
+
+  private def checkRead(read: ReadTable): Either[Conflict, EntryRead] =
+    walk(log(read.path), read.name, read.pin, ConflictCheck.reading).map { case (_, head, _) =>
+      val known = bindings.find(read.path).fold("")(_.log)
+      EntryRead(known, read.path, read.name, read.pin, head)
+    }
+
+  /** The commits after a pin, none of which conflicts, up to the head that was listed. */
+  @tailrec
+  private def walk(
+      log: TableLog,
+      name: String,
+      pin: Long,
+      ours: OurChanges,
+      attempts: Int = 10): Either[Conflict, (LogTail, Long, Vector[LogCommit])] = {
+    val tail = log.tail(pin)
+    def conflict(rule: String) = Left(Evidence(rule, name, log.path, None, Vector.empty))
+    tail.head match {
+      case None if pin < 0 => Right((tail, -1L, Vector.empty))
+      case None => conflict(ConflictCheck.TableGone)
+      case Some(head) if head < pin => conflict(ConflictCheck.TableGone)
+      case Some(_) if !tail.isCompleteFrom(pin + 1) => conflict(ConflictCheck.LogCleanedUp)
+      case Some(head) =>
+        val commits = (pin + 1 to head).toVector.map(log.read)
+        if (commits.exists(_.isEmpty) && attempts > 0) walk(log, name, pin, ours, attempts - 1)
+        else {
+          val read = commits.flatten
+          read.iterator.flatMap(c => options.rules.check(ours, c).map(c -> _)).nextOption() match {
+            case Some((commit, finding)) =>
+              Left(Evidence(finding.rule, name, log.path, Some(commit), finding.files))
+            case None => Right((tail, head, read))
+          }
+        }
+    }
+  }
+
+  private def makeEntry(
+      txn: BegunTransaction,
+      view: TimelineView,
+      staged: Vector[Staged],
+      checked: Vector[Checked],
+      reads: Vector[EntryRead]): CommitEntry = CommitEntry(
+    number = view.next,
+    previousHash = view.lastHash,
+    timeMs = clock.nowMs(),
+    rules = options.rules.version,
+    transaction = txn.requested,
+    message = None,
+    tables = staged.zip(checked).map { case (s, c) => entryTable(s, c, dependsOnReads(txn, s)) },
+    reads = reads
+  )
+
+  private def entryTable(s: Staged, c: Checked, dependsOnReads: Boolean): EntryTable = EntryTable(
+    log = s.binding.log,
+    tableId = s.table.tableId,
+    path = TablePath.normalise(s.table.path),
+    name = s.table.name,
+    metastore = s.table.metastore,
+    pin = s.table.pin,
+    base = c.head,
+    baseSlot = c.slot.map(f => SlotStamp(f.sizeBytes, f.modifiedMs)),
+    parts = s.changes.parts.size,
+    conflictCapable =
+      OurChanges.of(s.changes.parts, dependsOnReads).isConflictCapable(s.changes.parts.size),
+    dependsOnReads = dependsOnReads,
+    actionsHash = s.changes.hash,
+    metaDataHash = s.table.pinned.map(p => hashOf(p.metaData.body)),
+    protocolHash = s.table.pinned.map(p => hashOf(p.protocol.body)),
+    inCommitTimestamps = s.table.inCommitTimestamps,
+    inCommitTimestampMs = c.inCommitTimestampMs,
+    rowIds = Option.when(s.table.rowTracking) {
+      val pinned = s.table.rowIdHighWaterMark.getOrElse(-1L)
+      RowIds(pinned, c.rowIdHighWaterMark.getOrElse(pinned))
+    },
+    added = sums(s.changes.adds),
+    removed = sums(s.changes.removes)
+  )
+
+  private def sums(files: Vector[FileAction]): FileSums =
+    FileSums(files.size.toLong, files.flatMap(_.liveRows).sum, files.map(_.sizeBytes).sum)
+
+  private def aborted(entry: Long): Conflict = Conflict(
+    ConflictCheck.Aborted, "", "", Some(entry), None, None, None, Vector.empty, None)
+
+  private def tooMany(next: Long): Conflict = Conflict(
+    ConflictCheck.TooManyAttempts, "", "", Some(next), None, None, None, Vector.empty, None)
+}

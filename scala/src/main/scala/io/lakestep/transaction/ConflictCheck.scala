@@ -1,0 +1,110 @@
+package io.lakestep.transaction
+
+import io.lakestep.delta.{Action, DomainMetadata, FileAction, LogCommit, Mark, NetPart, SetTransaction}
+import io.lakestep.delta.{MetaData, Protocol}
+
+/**
+ * What matters of our net actions when a foreign commit is met.
+ *
+ * @param paths files that we add, remove, or give another deletion vector
+ * @param changesHeader whether we change metadata or protocol
+ * @param domains metadata domains that we change, row tracking's own left out
+ * @param dependsOnReads whether every change of data is a conflict
+ * @param bakesRows whether row ids or versions stand inside our files
+ */
+final case class OurChanges(
+    paths: Set[String],
+    removesFiles: Boolean,
+    changesHeader: Boolean,
+    domains: Set[String],
+    appIds: Set[String],
+    dependsOnReads: Boolean,
+    bakesRows: Boolean) {
+
+  /** Whether a foreign commit can conflict at all, but for a change of metadata or protocol. */
+  def isConflictCapable(parts: Int): Boolean =
+    removesFiles || changesHeader || domains.nonEmpty || appIds.nonEmpty || dependsOnReads ||
+      bakesRows || parts > 1
+}
+
+object OurChanges {
+  def of(parts: Seq[NetPart], dependsOnReads: Boolean): OurChanges = {
+    val actions: Seq[Action] = parts.flatMap(_.actions)
+    OurChanges(
+      paths = actions.collect { case f: FileAction => f.path }.toSet,
+      removesFiles = parts.exists(_.removes.nonEmpty),
+      changesHeader = parts.exists(p => p.metaData.isDefined || p.protocol.isDefined),
+      domains = parts.flatMap(_.domains).map(_.domain).toSet - DomainMetadata.RowTracking,
+      appIds = parts.flatMap(_.txns).map(_.appId).toSet,
+      dependsOnReads = dependsOnReads,
+      bakesRows = false
+    )
+  }
+}
+
+/** The rule that a foreign commit breaks, and files that show it. */
+final case class Finding(rule: String, files: Vector[String])
+
+/** Decides whether a foreign commit conflicts with ours. Two clients may hold different rules. */
+trait ConflictRules {
+
+  /** Stands in every entry, so that it is known by what rules it was validated. */
+  def version: Int
+  def check(ours: OurChanges, theirs: LogCommit): Option[Finding]
+}
+
+/**
+ * The conflict rules: file-level first committer wins.
+ *
+ * Pure; the first rule that applies is named. Foreign appends beside our appends, and beside our
+ * changes of other files, are no conflict. Source: Delta's `ConflictChecker`.
+ */
+object ConflictCheck extends ConflictRules {
+  override val version: Int = 1
+
+  val ProtocolChanged = "protocol-changed"
+  val MetadataChanged = "metadata-changed"
+  val DataUnderNewMetadata = "data-changed-under-new-metadata"
+  val SameDomain = "same-metadata-domain"
+  val SameApplication = "same-application-transaction"
+  val SameFile = "same-file"
+  val ReadChanged = "read-data-changed"
+  val RowIdsBaked = "row-ids-in-files"
+
+  /** The table, or its log, is not the one that was validated. */
+  val TableGone = "table-is-gone"
+
+  /** The log was cleaned up, and the table's state does not exclude a conflict. */
+  val LogCleanedUp = "log-cleaned-up"
+
+  /** The transaction was ended by an ABORT entry. */
+  val Aborted = "aborted-by-another-client"
+
+  /** The order point was lost more often than `maxAttempts`. */
+  val TooManyAttempts = "too-many-attempts"
+
+  override def check(ours: OurChanges, theirs: LogCommit): Option[Finding] = {
+    val data = theirs.files.filter(_.dataChange).map(_.path).distinct
+    def found(rule: String, when: Boolean, files: => Vector[String] = Vector.empty) =
+      Option.when(when)(Finding(rule, files))
+    val touched = theirs.files.map(_.path).distinct.filter(ours.paths)
+    val domains = theirs.actions.collect { case d: DomainMetadata => d.domain }.toSet
+    val appIds = theirs.actions.collect {
+      case t: SetTransaction if !Mark.isOwnAppId(t.appId) => t.appId
+    }.toSet
+    val changesHeader = ours.changesHeader || ours.domains.nonEmpty
+    found(ProtocolChanged, theirs.actions.exists(_.isInstanceOf[Protocol]))
+      .orElse(found(MetadataChanged, theirs.actions.exists(_.isInstanceOf[MetaData])))
+      .orElse(found(DataUnderNewMetadata, changesHeader && data.nonEmpty, data))
+      .orElse(found(SameDomain, domains.exists(ours.domains)))
+      .orElse(found(SameApplication, appIds.exists(ours.appIds)))
+      .orElse(found(SameFile, touched.nonEmpty, touched))
+      .orElse(found(ReadChanged, ours.dependsOnReads && data.nonEmpty, data))
+      .orElse(found(RowIdsBaked, ours.bakesRows && theirs.files.nonEmpty))
+  }
+
+  /** What a read of a whole table depends on. */
+  val reading: OurChanges =
+    OurChanges(Set.empty, removesFiles = false, changesHeader = false, Set.empty, Set.empty,
+      dependsOnReads = true, bakesRows = false)
+}

@@ -1,0 +1,223 @@
+package io.lakestep.transaction
+
+import scala.annotation.tailrec
+import scala.util.control.NonFatal
+
+import io.lakestep.{Clock, Errors, Ids, LakestepException}
+import io.lakestep.delta.{StateReader, TablePath}
+import io.lakestep.storage.{ObjectStores, PutOutcome}
+import io.lakestep.timeline._
+
+/**
+ * A database: the transactions over all tables that belong to one timeline.
+ *
+ * Any number of threads may use one; there is no lock, and an open transaction never delays the
+ * COMMIT of another. Everything is done by the calling thread and the publish executor; nothing
+ * runs in the background.
+ */
+final class Database private[lakestep] (
+    val timeline: Timeline,
+    stores: ObjectStores,
+    states: StateReader,
+    clock: Clock,
+    ids: Ids,
+    observer: CommitObserver,
+    options: DatabaseOptions,
+    amendments: Amendments) {
+
+  private val world =
+    new World(timeline, stores, states, clock, ids, observer, options, amendments)
+  private val bindings =
+    new Bindings(stores, () => timeline.existingId, ids, observer, amendments)
+  private val finish = new Finish(world)
+  private val pins = new Pins(world, bindings)
+  private val commits = new Commit(world, bindings, finish)
+
+  /**
+   * Step 2: a transaction that reads the longest prefix of finished entries.
+   *
+   * Unless it is READ ONLY it first helps what is unfinished, so it sees every COMMIT that had
+   * returned, anywhere, before this call; an entry that this client cannot finish is left out.
+   * READ ONLY puts nothing anywhere. Condition: LAKESTEP_SNAPSHOT_BEHIND_DATABASE when the prefix is
+   * older than `notBefore`.
+   */
+  def begin(request: BeginRequest): BegunTransaction = {
+    val view =
+      if (request.readOnly) { if (timeline.existingId.isEmpty) TimelineView.empty else timeline.refresh() }
+      else {
+        timeline.id
+        helpAll()
+        timeline.known
+      }
+    if (view.finished < request.notBefore) {
+      val blocking = view.unfinished.headOption
+      throw Errors(
+        "LAKESTEP_SNAPSHOT_BEHIND_DATABASE",
+        "snapshot" -> view.finished.toString,
+        "seen" -> request.notBefore.toString,
+        "entry" -> blocking.fold("none")(_.number.toString),
+        "tables" -> blocking.fold("none")(_.tables.map(_.name).mkString(", "))
+      )
+    }
+    val txn = BegunTransaction(
+      s"t${ids.nextHex()}",
+      request.name,
+      request.user,
+      request.application,
+      view.finished,
+      clock.nowMs(),
+      request.isolation,
+      request.readOnly
+    )
+    if (!request.readOnly) {
+      observer.beforeRequested(txn.id)
+      timeline.putRequested(txn.requested)
+      observer.requested(txn.id)
+    }
+    txn
+  }
+
+  /**
+   * Step 3: the version of the table that the transaction reads; see `Pins`.
+   *
+   * Asking again may give another answer: the caller keeps the first.
+   *
+   * @param notBelow newest version that this session has read or written, -1 for none
+   */
+  def pin(txn: BegunTransaction, tablePath: String, notBelow: Long): Long =
+    pins(txn, tablePath, notBelow)
+
+  /**
+   * Steps 4 to 9: makes the staged commits of all tables visible, or none.
+   *
+   * Reads the staged commits itself. What throws has changed nothing: conditions of flattening,
+   * of the stores, LAKESTEP_TABLE_OF_ANOTHER_TIMELINE, LAKESTEP_TABLE_TWICE, LAKESTEP_TABLE_IS_A_COPY, and
+   * LAKESTEP_ENTRY_UNFINISHED when an earlier entry on these tables cannot be finished here.
+   *
+   * @param reads tables that were only read; they count under SERIALIZABLE
+   */
+  def commit(
+      txn: BegunTransaction,
+      tables: Seq[WrittenTable],
+      reads: Seq[ReadTable] = Nil): CommitOutcome = {
+    val outcome = commits(txn, tables, reads)
+    if (outcome == CommitOutcome.NothingToCommit) discard(txn, tables.map(_.path))
+    outcome
+  }
+
+  /**
+   * ROLLBACK of a transaction that has no entry: removes its staged commits and its REQUESTED file,
+   * never a data file. Idempotent.
+   */
+  def discard(txn: BegunTransaction, tablePaths: Seq[String]): Unit = if (!txn.readOnly) {
+    tablePaths.foreach { path =>
+      stores.forPath(path).deleteFolder(TablePath.staging(TablePath.normalise(path), txn.id))
+    }
+    timeline.deleteRequested(txn.id)
+  }
+
+  /** Finishes everything that is unfinished, oldest first. Any number of clients may do it at once. */
+  def recover(): RecoveryReport =
+    if (timeline.existingId.isEmpty) RecoveryReport(Vector.empty, Vector.empty) else helpAll()
+
+  /**
+   * Step 10: ends transactions of others that have no entry, for ever. Those that have one already
+   * are left out. Their staged files may be deleted after this returns, not before.
+   *
+   * Gives the ids that were ended. Condition: LAKESTEP_OUTCOME_UNKNOWN.
+   */
+  def abort(transactions: Seq[String], reason: String): Vector[String] =
+    abort(transactions, reason, options.maxAttempts)
+
+  @tailrec
+  private def abort(transactions: Seq[String], reason: String, attempts: Int): Vector[String] = {
+    val view = timeline.refresh()
+    val open = transactions.toVector.distinct.filterNot(view.byTransaction.contains)
+    val still = open.filterNot(view.aborted.contains)
+    if (still.isEmpty) tidy(open)
+    else {
+      val entry = AbortEntry(view.next, view.lastHash, clock.nowMs(), still, reason)
+      timeline.putEntry(entry) match {
+        case PutOutcome.Created => tidy(open)
+        case _ if timeline.holds(entry).contains(true) => tidy(open)
+        case PutOutcome.Unknown(cause) if attempts <= 1 =>
+          throw Errors.caused("LAKESTEP_OUTCOME_UNKNOWN", cause, "file" -> s"entry ${entry.number}")
+        case _ if attempts <= 1 => throw Errors("LAKESTEP_TIMELINE_BUSY", "attempts" -> options.maxAttempts.toString)
+        case _ => abort(transactions, reason, attempts - 1)
+      }
+    }
+  }
+
+  private def tidy(ids: Vector[String]): Vector[String] = {
+    ids.foreach(timeline.deleteRequested)
+    ids
+  }
+
+  /** Where a transaction is, by its id. */
+  def describe(id: String): TransactionStatus = {
+    val view = if (timeline.existingId.isEmpty) TimelineView.empty else timeline.refresh()
+    view.byTransaction.get(id).flatMap(view.status) match {
+      case Some(status) => describe(status)
+      case None =>
+        view.aborted.get(id).map(TransactionStatus.Aborted(_))
+          .orElse(timeline.requested(id).map(TransactionStatus.Open(_)))
+          .getOrElse(TransactionStatus.NotFound)
+    }
+  }
+
+  private def describe(status: EntryStatus): TransactionStatus =
+    (status.entry, status.outcome, status.rolledBack) match {
+      case (entry: CommitEntry, Some(c: Completed), _) => TransactionStatus.Committed(entry, c.slots)
+      case (entry: CommitEntry, Some(a: Aborting), Some(end)) =>
+        TransactionStatus.RolledBack(entry, a.evidence, Residue.of(entry, end))
+      case (entry: CommitEntry, _, _) => TransactionStatus.InFlight(entry)
+      case (entry: AbortEntry, _, _) => TransactionStatus.Aborted(entry.number)
+    }
+
+  /** Helps oldest first; an entry that cannot be finished does not keep others from it. */
+  private def helpAll(): RecoveryReport = {
+    val view = timeline.refresh()
+    val results = view.unfinished.flatMap { entry =>
+      view.status(entry.number).map { status =>
+        entry -> (try Right(finish(entry, status.hash, fresh = false))
+        catch {
+          case e: LakestepException if e.getSqlState == "XX001" => throw e
+          case NonFatal(e) => Left(e)
+        })
+      }
+    }
+    if (results.nonEmpty) timeline.refresh()
+    RecoveryReport(
+      results.collect { case (entry, Right(finished)) => entry -> finished },
+      results.collect { case (entry, Left(cause)) => entry -> cause }
+    )
+  }
+}
+
+object Database {
+
+  /** The database under `root`, the folder of `format.json`; creates nothing before it is needed. */
+  def open(
+      root: String,
+      stores: ObjectStores,
+      states: StateReader,
+      clock: Clock,
+      ids: Ids,
+      observer: CommitObserver,
+      options: DatabaseOptions): Database =
+    open(root, stores, states, clock, ids, observer, options, Amendments.all)
+
+  private[lakestep] def open(
+      root: String,
+      stores: ObjectStores,
+      states: StateReader,
+      clock: Clock,
+      ids: Ids,
+      observer: CommitObserver,
+      options: DatabaseOptions,
+      amendments: Amendments): Database = {
+    val base = TablePath.normalise(root)
+    val timeline = new Timeline(stores.forPath(base), base, ids, options.putAttempts)
+    new Database(timeline, stores, states, clock, ids, observer, options, amendments)
+  }
+}

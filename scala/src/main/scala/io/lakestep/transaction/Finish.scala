@@ -1,0 +1,109 @@
+package io.lakestep.transaction
+
+import java.util.concurrent.{CompletableFuture, CompletionException}
+
+import scala.util.control.NonFatal
+
+import io.lakestep.delta.TablePath
+import io.lakestep.timeline._
+
+/**
+ * Steps 7 to 9: brings an ordered entry to its end, whoever owns it.
+ *
+ * The owner and every helper run exactly this; whoever is late finds the work done. Throws when this
+ * client cannot go on (no permission, a store without answers); the entry stays for the next one.
+ */
+private[transaction] final class Finish(world: World) {
+  import world._
+
+  private val publish = new Publish(world)
+  private val settle = new Settle(world)
+
+  /** @param fresh whether the caller has just ordered the entry, so that no outcome need be read */
+  def apply(entry: CommitEntry, hash: String, fresh: Boolean): Finished = {
+    val known = if (fresh) None else timeline.readOutcome(entry.number, hash)
+    val finished = end(entry, hash, known.getOrElse(decide(entry, hash)))
+    cleanUp(entry)
+    finished
+  }
+
+  private def end(entry: CommitEntry, hash: String, outcome: Outcome): Finished = outcome match {
+    case c: Completed => Finished.Completed(c.slots)
+    case a: Aborting => rollBack(entry, hash, a)
+  }
+
+  /** Steps 7 and 8. */
+  private def decide(entry: CommitEntry, hash: String): Outcome = {
+    val votes = publishAll(entry)
+    val existing =
+      if (votes.exists(_.isInstanceOf[Vote.Settled])) timeline.readOutcome(entry.number, hash) else None
+    existing.getOrElse {
+      val conflict = votes.collectFirst {
+        case Vote.Conflicting(c) => c
+        case Vote.Settled(c) => c
+      }
+      val outcome = conflict match {
+        case Some(c) => Aborting(entry.number, hash, clock.nowMs(), c)
+        case None =>
+          Completed(entry.number, hash, clock.nowMs(), votes.collect { case Vote.Published(s) => s })
+      }
+      if (conflict.isDefined && !amendments.decidesFirst) entry.tables.indices.foreach(settle(entry, _))
+      observer.beforeDecision(entry, outcome)
+      val decided = timeline.decide(outcome)
+      observer.decided(entry, decided)
+      decided
+    }
+  }
+
+  /** Conflict-capable tables first; the others only when all of those are in. */
+  private def publishAll(entry: CommitEntry): Vector[Vote] = {
+    val (first, second) =
+      if (amendments.conflictCapableFirst)
+        entry.tables.indices.toVector.partition(entry.tables(_).conflictCapable)
+      else (entry.tables.indices.toVector.reverse, Vector.empty)
+    val votes = inParallel(first)(i => i -> publish(entry, i))
+    val more =
+      if (votes.forall(_._2.isInstanceOf[Vote.Published])) inParallel(second)(i => i -> publish(entry, i))
+      else Vector.empty
+    (votes ++ more).sortBy(_._1).map(_._2)
+  }
+
+  /** Step 9. */
+  private def rollBack(entry: CommitEntry, hash: String, aborting: Aborting): Finished = {
+    val end = timeline.readRolledBack(entry.number, hash).getOrElse {
+      val settled = inParallel(entry.tables.indices.toVector)(settle(entry, _))
+      observer.beforeRolledBack(entry)
+      val put = timeline.endRollback(RolledBack(entry.number, hash, clock.nowMs(), settled))
+      observer.rolledBack(entry, put)
+      put
+    }
+    Finished.RolledBack(aborting.evidence, Residue.of(entry, end))
+  }
+
+  /** Removes what nobody needs any more; nothing that goes wrong here matters. */
+  private def cleanUp(entry: CommitEntry): Unit =
+    try {
+      observer.beforeCleanUp(entry.transaction.id)
+      entry.tables.foreach { t =>
+        stores.forPath(t.path).deleteFolder(TablePath.staging(t.path, entry.transaction.id))
+      }
+      timeline.deleteRequested(entry.transaction.id)
+    } catch { case NonFatal(_) => () }
+
+  private def inParallel[A, B](items: Vector[A])(work: A => B): Vector[B] = {
+    val running = items.map(i => CompletableFuture.supplyAsync[B](() => work(i), options.publishExecutor))
+    val results = running.map { future =>
+      try Right(future.join())
+      catch { case e: CompletionException => Left(Option(e.getCause).getOrElse(e)) }
+    }
+    results.collectFirst { case Left(cause) => throw cause }
+    results.collect { case Right(value) => value }
+  }
+}
+
+private[transaction] object Residue {
+
+  /** What a rolled-back entry had to leave, each with its table. */
+  def of(entry: CommitEntry, end: RolledBack): Vector[String] =
+    entry.tables.zip(end.tables).flatMap { case (t, s) => s.residue.map(r => s"${t.name}: $r") }
+}

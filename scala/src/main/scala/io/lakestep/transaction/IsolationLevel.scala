@@ -1,0 +1,16 @@
+package io.lakestep.transaction
+
+/** What a transaction may be surprised by. */
+sealed abstract class IsolationLevel(val name: String)
+
+object IsolationLevel {
+
+  /** Reads one snapshot; of two transactions that change one file one fails. Allows write skew. */
+  case object Snapshot extends IsolationLevel("SNAPSHOT")
+
+  /** As `Snapshot`, and fails when what it read has changed before its order point. */
+  case object Serializable extends IsolationLevel("SERIALIZABLE")
+
+  def parse(name: String): Option[IsolationLevel] =
+    Seq(Snapshot, Serializable).find(_.name.equalsIgnoreCase(name))
+}

@@ -1,0 +1,138 @@
+package io.lakestep.transaction
+
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.annotation.tailrec
+
+import io.lakestep.Errors
+import io.lakestep.delta.{LogTail, TableLog, TablePath}
+import io.lakestep.timeline.{CommitEntry, EntryStatus, TimelineView}
+
+/**
+ * Step 3: the version of a table that belongs to a snapshot.
+ *
+ * Never splits one of our transactions, whatever the clocks say: marks bound the version below and
+ * above, and times only place foreign commits in between.
+ */
+private[transaction] final class Pins(world: World, bindings: Bindings) {
+  import world._
+
+  private val verifiedFloors = ConcurrentHashMap.newKeySet[(String, Long, Long)]()
+
+  /**
+   * @param notBelow newest version that this session has read or written, -1 for none
+   *
+   * Conditions: LAKESTEP_TABLE_OF_ANOTHER_TIMELINE, LAKESTEP_TABLE_OVERWRITTEN,
+   * LAKESTEP_SNAPSHOT_BEHIND_SESSION, LAKESTEP_SNAPSHOT_GONE, LAKESTEP_NOT_A_TABLE.
+   */
+  def apply(txn: BegunTransaction, path: String, notBelow: Long): Long = {
+    val binding = bindings.find(path)
+    val table = log(path)
+    val floor = binding.filter(_ => amendments.marksBoundPins)
+      .flatMap(b => timeline.known.lastMark(b.log, txn.snapshot))
+    val lowest = floor.fold(-1L)(_._2).max(notBelow)
+    // The log before the timeline: every mark in this listing has its entry in a later reading.
+    val tail = table.tail(lowest)
+    val head = tail.head.getOrElse(throw notATable(path, table, lowest))
+    if (head < lowest) throw overwritten(path, lowest)
+    val ceiling = binding.filter(_ => amendments.marksBoundPins)
+      .flatMap(b => ceilingOf(txn, path, b.log, table, tail, head)).getOrElse(head)
+    if (lowest > ceiling) throw Errors(
+      "LAKESTEP_SNAPSHOT_BEHIND_SESSION",
+      "table" -> path,
+      "version" -> lowest.toString,
+      "snapshot" -> txn.snapshot.toString
+    )
+    floor.foreach { case (entry, slot) => binding.foreach(b => verify(path, b.log, table, entry, slot)) }
+    val version = newest(table, tail, ceiling, lowest, txn.requestedAtMs)
+    observer.pinned(txn.id, path, version)
+    version
+  }
+
+  /** The slot before the first mark of an entry after the snapshot, if there is such a mark. */
+  private def ceilingOf(
+      txn: BegunTransaction,
+      path: String,
+      log: String,
+      table: TableLog,
+      tail: LogTail,
+      head: Long): Option[Long] = {
+    def writers(view: TimelineView): Vector[(EntryStatus, CommitEntry, Int)] =
+      view.after(txn.snapshot).flatMap { status =>
+        status.entry match {
+          case c: CommitEntry =>
+            c.tables.zipWithIndex.collect { case (t, i) if t.log == log => (status, c, i) }
+          case _ => Vector.empty
+        }
+      }
+    val view = if (timeline.isCurrent) timeline.known else timeline.refresh()
+    writers(view).headOption.flatMap { case (status, entry, index) =>
+      val base = entry.tables(index).base
+      val first = status.outcome.collect {
+        case c: io.lakestep.timeline.Completed if c.slots(index).nonEmpty => c.slots(index).head
+      }
+      first.orElse(firstMark(table, tail, path, (base + 1).max(tail.from), head, txn.snapshot))
+        .map(_ - 1)
+    }
+  }
+
+  @tailrec
+  private def firstMark(
+      table: TableLog,
+      tail: LogTail,
+      path: String,
+      version: Long,
+      head: Long,
+      snapshot: Long): Option[Long] =
+    if (version > head) None
+    else
+      table.read(version) match {
+        case None => throw gone(path, version)
+        case Some(c) if c.mark.exists(m => timeline.existingId.contains(m.timeline) && m.entry > snapshot) =>
+          Some(version)
+        case _ => firstMark(table, tail, path, version + 1, head, snapshot)
+      }
+
+  /** A floor without our mark was overwritten by a writer that does not create files atomically. */
+  private def verify(path: String, log: String, table: TableLog, entry: Long, slot: Long): Unit =
+    if (!verifiedFloors.contains((log, entry, slot))) {
+      table.read(slot).foreach { commit =>
+        if (!commit.mark.exists(_.entry == entry)) throw overwritten(path, slot)
+      }
+      verifiedFloors.add((log, entry, slot))
+      ()
+    }
+
+  /** The last version from `lowest` to `ceiling` whose time is not after `timeMs`. */
+  private def newest(
+      table: TableLog,
+      tail: LogTail,
+      ceiling: Long,
+      lowest: Long,
+      timeMs: Long): Long = {
+    val oldest = lowest.max(0L).max(tail.slots.headOption.map(_.version).getOrElse(ceiling))
+    @tailrec
+    def down(version: Long, stamped: Boolean): Long =
+      if (version <= oldest) version.max(lowest)
+      else {
+        val inCommit =
+          if (stamped) table.read(version).flatMap(_.info).flatMap(_.inCommitTimestampMs) else None
+        val time = inCommit.orElse(tail.slot(version).map(_.modifiedMs))
+        if (time.forall(_ <= timeMs)) version else down(version - 1, inCommit.isDefined)
+      }
+    down(ceiling, stamped = true)
+  }
+
+  private def notATable(path: String, table: TableLog, lowest: Long): Throwable =
+    if (lowest <= 0 || table.isGone) Errors("LAKESTEP_NOT_A_TABLE", "table" -> path)
+    else overwritten(path, lowest)
+
+  private def overwritten(path: String, version: Long): Throwable = Errors(
+    "LAKESTEP_TABLE_OVERWRITTEN",
+    "table" -> path,
+    "file" -> TablePath.slot(path, version)
+  )
+
+  private def gone(path: String, version: Long): Throwable =
+    Errors("LAKESTEP_SNAPSHOT_GONE", "table" -> path, "version" -> version.toString)
+}

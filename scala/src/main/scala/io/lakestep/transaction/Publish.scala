@@ -1,0 +1,283 @@
+package io.lakestep.transaction
+
+import scala.annotation.tailrec
+
+import io.lakestep.delta._
+import io.lakestep.storage.PutOutcome
+import io.lakestep.timeline.{CommitEntry, EntryTable}
+
+/** What one table's log says about an entry. */
+private[transaction] sealed trait Vote
+
+private[transaction] object Vote {
+  final case class Published(slots: Vector[Long]) extends Vote
+  final case class Conflicting(conflict: Conflict) extends Vote
+
+  /** A close, an undo, or a later entry stands in the log: an outcome exists, and is obeyed. */
+  final case class Settled(conflict: Conflict) extends Vote
+}
+
+/**
+ * Step 7 for one table: walks its log from the base and puts what is missing at the head.
+ *
+ * Anyone may do this at any time, any number of times at once; each part gets into the log once,
+ * because whoever puts at a slot has read every slot below it since the base.
+ */
+private[transaction] final class Publish(world: World) {
+  import world._
+
+  /**
+   * Where a walk is.
+   *
+   * @param cursor every commit up to here has been looked at
+   * @param part the next part to put
+   */
+  private case class Walk(
+      cursor: Long,
+      part: Int,
+      slots: Vector[Long],
+      previousMs: Option[Long],
+      rowIdHighWaterMark: Option[Long])
+
+  private case class Job(entry: CommitEntry, index: Int) {
+    val table: EntryTable = entry.tables(index)
+    val log: TableLog = world.log(table.path)
+    lazy val changes: NetChanges = world.changes(entry, table)
+    def ours(part: Int): OurChanges =
+      OurChanges.of(changes.parts.drop(part - 1), table.dependsOnReads)
+    def mark(part: Int): Mark =
+      Mark(timeline.id, entry.number, entry.transaction.id, index, part, table.parts, MarkKind.Publish)
+    val appId: String = Mark.appId(timeline.id, table.tableId)
+  }
+
+  def apply(entry: CommitEntry, index: Int): Vote = {
+    val job = Job(entry, index)
+    val table = job.table
+    val start = Walk(
+      table.base,
+      1,
+      Vector.empty,
+      table.inCommitTimestampMs.orElse(table.baseSlot.map(_.modifiedMs)),
+      table.rowIds.map(_.atBase)
+    )
+    loop(job, start, options.publishAttempts, options.putAttempts)
+  }
+
+  @tailrec
+  private def loop(job: Job, from: Walk, attempts: Int, unclear: Int): Vote =
+    advance(job, from, attempts) match {
+      case Left(vote) => vote
+      case Right(walk) =>
+        if (attempts == 0)
+          throw unfinished(job.entry, s"other writers of ${job.table.name} took every slot")
+        val slot = walk.cursor + 1
+        observer.beforePublish(job.entry, job.table, walk.part, slot)
+        val place =
+          PublishedCommit.Place(slot, clock.nowMs(), walk.previousMs, walk.rowIdHighWaterMark)
+        val actions = PublishedCommit.publish(job.changes, job.table, job.mark(walk.part), place)
+        val store = stores.forPath(job.table.path)
+        store.putIfAbsent(TablePath.slot(job.table.path, slot), TableLog.text(actions)) match {
+          case PutOutcome.Created =>
+            observer.published(job.entry, job.table, walk.part, slot)
+            if (isVoid(job, slot)) loop(job, walk, attempts - 1, unclear)
+            else {
+              val commit = LogCommit(slot, actions)
+              val next = after(walk, commit, None).copy(part = walk.part + 1, slots = walk.slots :+ slot)
+              if (walk.part == job.table.parts) Vote.Published(next.slots)
+              else loop(job, next, attempts - 1, unclear)
+            }
+          case PutOutcome.AlreadyExists => loop(job, walk, attempts - 1, unclear)
+          case PutOutcome.Unknown(cause) =>
+            if (unclear == 0)
+              throw unfinished(job.entry, s"the store of ${job.table.name} does not answer", Some(cause))
+            loop(job, walk, attempts - 1, unclear - 1)
+        }
+    }
+
+  /** Whether a checkpoint at or above the slot does not know our put: it landed in a deleted slot. */
+  private def isVoid(job: Job, slot: Long): Boolean =
+    amendments.checksAfterPut && {
+      val tail = job.log.tail(slot)
+      tail.hasCheckpointFrom(slot) && !isInState(job, tail)
+    }
+
+  private def isInState(job: Job, tail: LogTail): Boolean =
+    tail.head.exists { head =>
+      states.stateAt(job.table.path, head).txnVersion(job.appId)
+        .exists(v => StateMark.of(v).entry >= job.entry.number)
+    }
+
+  /** To the head of the log, or to what decides. */
+  @tailrec
+  private def advance(job: Job, walk: Walk, attempts: Int): Either[Vote, Walk] = {
+    val tail =
+      if (amendments.listsFirst) job.log.tail(walk.cursor) else probed(job.log, walk.cursor)
+    tail.head match {
+      case None if walk.cursor < 0 => Right(walk)
+      case None => Left(gone(job))
+      case Some(head) if head < walk.cursor => Left(gone(job))
+      case Some(head) if isAnotherTable(job, walk, tail, head) => Left(gone(job))
+      case Some(head) if !tail.isCompleteFrom(walk.cursor + 1) => byState(job, walk, tail, head)
+      case Some(head) =>
+        through(job, walk, tail, head) match {
+          case Some(result) => result
+          case None if attempts == 0 => throw unfinished(job.entry, "its log is being cleaned up")
+          case None => advance(job, walk, attempts - 1)
+        }
+    }
+  }
+
+  /** The log without a listing, as far as slots can be read one after another. */
+  private def probed(log: TableLog, cursor: Long): LogTail = {
+    val slots = Iterator.from(1).map(i => cursor + i).takeWhile(v => log.read(v).isDefined)
+      .map(v => Slot(v, 0L, 0L)).toVector
+    LogTail(cursor, if (slots.isEmpty) Vector(Slot(cursor, 0L, 0L)) else slots, Vector.empty)
+  }
+
+  /** The folder holds another log than the one that was validated. */
+  private def isAnotherTable(job: Job, walk: Walk, tail: LogTail, head: Long): Boolean =
+    walk.cursor == job.table.base && amendments.listsFirst && {
+      val changed = for (stamp <- job.table.baseSlot; slot <- tail.slot(job.table.base))
+        yield stamp.sizeBytes != slot.sizeBytes || stamp.modifiedMs != slot.modifiedMs
+      changed.contains(true) &&
+      states.stateAt(job.table.path, head).metadataId != job.table.tableId
+    }
+
+  /** Reads the commits up to the head; nothing when one was cleaned up meanwhile. */
+  @tailrec
+  private def through(
+      job: Job,
+      walk: Walk,
+      tail: LogTail,
+      head: Long): Option[Either[Vote, Walk]] =
+    if (walk.cursor >= head) Some(Right(walk))
+    else
+      job.log.read(walk.cursor + 1) match {
+        case None => None
+        case Some(commit) =>
+          step(job, walk, tail, commit) match {
+            case Right(next) if next.part > job.table.parts =>
+              Some(Left(Vote.Published(next.slots)))
+            case Right(next) => through(job, next, tail, head)
+            case left => Some(left)
+          }
+      }
+
+  private def step(job: Job, walk: Walk, tail: LogTail, commit: LogCommit): Either[Vote, Walk] = {
+    def next = after(walk, commit, tail.slot(commit.version))
+    commit.mark match {
+      case Some(m) if m.isOf(timeline.id, job.entry.number, job.index) =>
+        if (amendments.checksAfterPut && tail.hasCheckpointFrom(commit.version) && !isInState(job, tail))
+          Right(next)
+        else if (m.kind == MarkKind.Publish) {
+          val part = if (amendments.partsInMarks) m.part else job.table.parts
+          Right(next.copy(part = part + 1, slots = walk.slots :+ commit.version))
+        } else Left(Vote.Settled(evidence(job, ConflictCheck.Aborted, Some(commit), Vector.empty)))
+      case Some(m) if m.timeline == timeline.id && m.entry > job.entry.number =>
+        Left(Vote.Settled(evidence(job, ConflictCheck.Aborted, Some(commit), Vector.empty)))
+      case _ =>
+        options.rules.check(job.ours(walk.part), commit) match {
+          case Some(finding) =>
+            Left(Vote.Conflicting(evidence(job, finding.rule, Some(commit), finding.files)))
+          case None => Right(next)
+        }
+    }
+  }
+
+  private def after(walk: Walk, commit: LogCommit, slot: Option[Slot]): Walk = walk.copy(
+    cursor = commit.version,
+    previousMs = commit.info.flatMap(_.inCommitTimestampMs)
+      .orElse(slot.map(_.modifiedMs)).orElse(walk.previousMs),
+    rowIdHighWaterMark = commit.rowIdHighWaterMark.orElse(walk.rowIdHighWaterMark)
+  )
+
+  /** Commits after the cursor are gone: the table's state has to answer. */
+  private def byState(job: Job, walk: Walk, tail: LogTail, head: Long): Either[Vote, Walk] = {
+    val state = states.stateAt(job.table.path, head)
+    def settled = Left(Vote.Settled(evidence(job, ConflictCheck.Aborted, None, Vector.empty)))
+    if (state.metadataId != job.table.tableId) Left(gone(job))
+    else {
+      val listed = tail.slots.flatMap(s => job.log.read(s.version)).filter {
+        _.mark.exists(m => m.isOf(timeline.id, job.entry.number, job.index) && m.kind == MarkKind.Publish)
+      }
+      val mark = state.txnVersion(job.appId).map(StateMark.of).filter(_.entry >= job.entry.number)
+      val known = listed.flatMap(_.mark).map(_.part).maxOption
+      mark match {
+        case Some(StateMark(entry, _)) if entry > job.entry.number => settled
+        case Some(StateMark(_, MarkStatus.Published)) =>
+          val slot = listed.lastOption.map(_.version).orElse(tail.oldestReadable).getOrElse(head)
+          Left(Vote.Published(walk.slots :+ slot))
+        case Some(StateMark(_, MarkStatus.Partly)) =>
+          known.orElse(Option.when(job.table.parts == 2)(1)) match {
+            case Some(part) => Right(atHead(job, walk, state, head).copy(part = part + 1))
+            case None => Left(cleaned(job))
+          }
+        case Some(_) => settled
+        case None if StateCheck.excludesConflict(job.table, job.ours(walk.part), job.changes, state, world) =>
+          Right(atHead(job, walk, state, head))
+        case None => Left(cleaned(job))
+      }
+    }
+  }
+
+  private def atHead(job: Job, walk: Walk, state: TableState, head: Long): Walk = walk.copy(
+    cursor = head,
+    previousMs = job.log.read(head).flatMap(_.info).flatMap(_.inCommitTimestampMs).orElse(walk.previousMs),
+    rowIdHighWaterMark = state.domain(DomainMetadata.RowTracking).flatMap(RowTracking.highWaterMark)
+      .orElse(walk.rowIdHighWaterMark)
+  )
+
+  private def gone(job: Job): Vote =
+    Vote.Conflicting(evidence(job, ConflictCheck.TableGone, None, Vector.empty))
+
+  private def cleaned(job: Job): Vote =
+    Vote.Conflicting(evidence(job, ConflictCheck.LogCleanedUp, None, Vector.empty))
+
+  private def evidence(
+      job: Job,
+      rule: String,
+      commit: Option[LogCommit],
+      files: Vector[String]): Conflict =
+    Evidence(rule, job.table.name, job.table.path, commit, files)
+}
+
+/** A conflict with a commit, as a value. */
+private[transaction] object Evidence {
+  private val MaxFiles = 10
+
+  def apply(
+      rule: String,
+      table: String,
+      path: String,
+      commit: Option[LogCommit],
+      files: Vector[String]): Conflict = Conflict(
+    rule = rule,
+    table = table,
+    path = path,
+    version = commit.map(_.version),
+    operation = commit.flatMap(_.info).flatMap(_.operation),
+    user = commit.flatMap(_.info).flatMap(_.user),
+    timeMs = commit.flatMap(_.info).flatMap(_.timestampMs),
+    files = files.take(MaxFiles),
+    otherTransaction = commit.flatMap(_.mark).map(_.transaction)
+  )
+}
+
+/** Whether a table's state, without its log, excludes that anybody changed what ours relies on. */
+private[transaction] object StateCheck {
+  def excludesConflict(
+      table: EntryTable,
+      ours: OurChanges,
+      changes: NetChanges,
+      state: TableState,
+      world: World): Boolean = {
+    val removed = changes.removes.map(r => r.path -> r.dvId).toMap
+    val live = state.liveFiles(removed.keySet)
+    !ours.dependsOnReads && !ours.changesHeader && ours.domains.isEmpty && ours.appIds.isEmpty &&
+    !ours.bakesRows &&
+    table.metaDataHash.contains(world.hashOf(state.metaData.body)) &&
+    table.protocolHash.contains(world.hashOf(state.protocol.body)) &&
+    removed.forall { case (path, dv) => live.get(path).exists(_.dvId == dv) } &&
+    state.liveFiles(changes.adds.map(_.path).toSet -- removed.keySet).isEmpty
+  }
+}

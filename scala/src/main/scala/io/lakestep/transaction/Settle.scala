@@ -1,0 +1,165 @@
+package io.lakestep.transaction
+
+import scala.annotation.tailrec
+import scala.util.control.NonFatal
+
+import io.lakestep.delta._
+import io.lakestep.storage.PutOutcome
+import io.lakestep.timeline.{CommitEntry, EntryTable, SettledTable}
+
+/**
+ * Step 9 for one table: gives an aborted entry its last mark in the table's own log.
+ *
+ * A table without a mark of ours gets an empty CLOSE commit, a published one an UNDO commit. Anyone
+ * may do this at any time; it ends when the log holds one close or undo of the entry. Called only
+ * when the outcome says `aborting`.
+ */
+private[transaction] final class Settle(world: World) {
+  import world._
+
+  private case class Job(entry: CommitEntry, index: Int) {
+    val table: EntryTable = entry.tables(index)
+    val log: TableLog = world.log(table.path)
+    lazy val changes: NetChanges = world.changes(entry, table)
+    val appId: String = Mark.appId(timeline.id, table.tableId)
+    def mark(kind: MarkKind): Mark =
+      Mark(timeline.id, entry.number, entry.transaction.id, index, 1, table.parts, kind)
+    def isOwn(commit: LogCommit): Boolean =
+      commit.mark.exists(_.isOf(timeline.id, entry.number, index))
+  }
+
+  /** What the log asks for next: it is settled, or this commit is to be put after the head. */
+  private sealed trait Next
+  private case class Done(settled: SettledTable) extends Next
+  private case class Put(
+      head: Long,
+      kind: MarkKind,
+      plan: UndoPlan,
+      previousMs: Option[Long])
+      extends Next
+
+  def apply(entry: CommitEntry, index: Int): SettledTable =
+    loop(Job(entry, index), options.publishAttempts, options.putAttempts)
+
+  @tailrec
+  private def loop(job: Job, attempts: Int, unclear: Int): SettledTable = {
+    if (attempts == 0) throw unfinished(job.entry, s"other writers of ${job.table.name} took every slot")
+    look(job, attempts) match {
+      case Done(settled) => settled
+      case Put(_, MarkKind.Close, _, _) if !amendments.closes => SettledTable("closed", None, Vector.empty)
+      case Put(head, kind, plan, previousMs) =>
+        if (plan.residue.nonEmpty && !amendments.endsWithResidue)
+          throw unfinished(job.entry, s"somebody built upon its files in ${job.table.name}")
+        val slot = head + 1
+        observer.beforeSettle(job.entry, job.table, slot)
+        val place = PublishedCommit.Place(slot, clock.nowMs(), previousMs, None)
+        val actions = PublishedCommit
+          .settle(plan.actions, plan.residue, job.changes, job.table, job.mark(kind), place)
+        val store = stores.forPath(job.table.path)
+        store.putIfAbsent(TablePath.slot(job.table.path, slot), TableLog.text(actions)) match {
+          case PutOutcome.Created =>
+            observer.settled(job.entry, job.table, slot)
+            loop(job, attempts - 1, unclear)
+          case PutOutcome.AlreadyExists => loop(job, attempts - 1, unclear)
+          case PutOutcome.Unknown(cause) =>
+            if (unclear == 0)
+              throw unfinished(job.entry, s"the store of ${job.table.name} does not answer", Some(cause))
+            loop(job, attempts - 1, unclear - 1)
+        }
+    }
+  }
+
+  @tailrec
+  private def look(job: Job, attempts: Int): Next = {
+    val tail = job.log.tail(job.table.base)
+    tail.head match {
+      case None if job.table.base < 0 => close(-1, None)
+      case None => gone
+      case Some(head) if head < job.table.base => gone
+      case Some(head) if isAnotherTable(job, tail, head) => gone
+      case Some(head) if !tail.isCompleteFrom(job.table.base + 1) => byState(job, tail, head)
+      case Some(head) =>
+        read(job.log, job.table.base + 1, head) match {
+          case Some(commits) => byCommits(job, tail, head, commits)
+          case None if attempts == 0 => throw unfinished(job.entry, "its log is being cleaned up")
+          case None => look(job, attempts - 1)
+        }
+    }
+  }
+
+  private def isAnotherTable(job: Job, tail: LogTail, head: Long): Boolean = {
+    val changed = for (stamp <- job.table.baseSlot; slot <- tail.slot(job.table.base))
+      yield stamp.sizeBytes != slot.sizeBytes || stamp.modifiedMs != slot.modifiedMs
+    changed.contains(true) && states.stateAt(job.table.path, head).metadataId != job.table.tableId
+  }
+
+  private def read(log: TableLog, from: Long, to: Long): Option[Vector[LogCommit]] = {
+    val commits = (from to to).iterator.map(log.read).takeWhile(_.isDefined).flatten.toVector
+    Option.when(commits.size == to - from + 1)(commits)
+  }
+
+  private def byCommits(job: Job, tail: LogTail, head: Long, commits: Vector[LogCommit]): Next = {
+    val own = commits.filter(job.isOwn)
+    val end = own.find(_.mark.exists(_.kind != MarkKind.Publish))
+    val checkpointed = own.lastOption.exists(c => tail.hasCheckpointFrom(c.version))
+    val previousMs = commits.lastOption.flatMap(_.info).flatMap(_.inCommitTimestampMs)
+      .orElse(tail.slot(head).map(_.modifiedMs)).orElse(job.table.inCommitTimestampMs)
+    if (checkpointed && amendments.checksAfterPut && !isInState(job, head)) byState(job, tail, head)
+    else
+      end match {
+        case Some(c) =>
+          val how = if (c.mark.exists(_.kind == MarkKind.Close)) "closed" else "undone"
+          Done(SettledTable(how, Some(c.version), c.info.fold(Vector.empty[String])(PublishedCommit.residueOf)))
+        case None if own.isEmpty => close(head, previousMs)
+        case None =>
+          val since = commits.filter(c => c.version > own.head.version && !job.isOwn(c))
+          Put(head, MarkKind.Undo, UndoPlan(own, since, around(job)), previousMs)
+      }
+  }
+
+  private def isInState(job: Job, head: Long): Boolean =
+    states.stateAt(job.table.path, head).txnVersion(job.appId)
+      .exists(v => StateMark.of(v).entry >= job.entry.number)
+
+  private def byState(job: Job, tail: LogTail, head: Long): Next = {
+    val state = states.stateAt(job.table.path, head)
+    val previousMs = job.log.read(head).flatMap(_.info).flatMap(_.inCommitTimestampMs)
+      .orElse(tail.slot(head).map(_.modifiedMs))
+    def done(how: String) =
+      Done(SettledTable(how, tail.oldestReadable, Vector.empty))
+    if (state.metadataId != job.table.tableId) gone
+    else
+      state.txnVersion(job.appId).map(StateMark.of).filter(_.entry >= job.entry.number) match {
+        case None => close(head, previousMs)
+        case Some(StateMark(entry, _)) if entry > job.entry.number => done("undone")
+        case Some(StateMark(_, MarkStatus.Closed)) => done("closed")
+        case Some(StateMark(_, MarkStatus.Undone)) => done("undone")
+        case Some(_) =>
+          Put(head, MarkKind.Undo, UndoPlan.fromState(job.changes, state, around(job)), previousMs)
+      }
+  }
+
+  private def close(head: Long, previousMs: Option[Long]): Next =
+    Put(head, MarkKind.Close, UndoPlan(Vector.empty, Vector.empty), previousMs)
+
+  private def gone: Next = Done(SettledTable("gone", None, Vector("the table")))
+
+  private def around(job: Job): UndoPlan.Surroundings = {
+    val path = job.table.path
+    lazy val before: Option[TableState] =
+      try Some(states.stateAt(path, job.table.base))
+      catch { case NonFatal(_) => None }
+    lazy val originals: Map[String, LiveFile] =
+      before.fold(Map.empty[String, LiveFile])(_.liveFiles(job.changes.removes.map(_.path).toSet))
+    val store = stores.forPath(path)
+    UndoPlan.Surroundings(
+      original = p => originals.get(p).map(_.add),
+      before = before,
+      header = job.changes.before,
+      exists = f =>
+        store.exists(TablePath.dataFile(path, f.path)) &&
+          f.deletionVector.flatMap(TablePath.deletionVectorFile(path, _)).forall(store.exists),
+      nowMs = clock.nowMs()
+    )
+  }
+}

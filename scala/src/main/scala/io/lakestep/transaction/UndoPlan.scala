@@ -1,0 +1,214 @@
+package io.lakestep.transaction
+
+import io.lakestep.Json
+import io.lakestep.delta._
+
+/** The actions that take a published change back, and what they cannot take back. */
+private[transaction] final case class UndoPlan(actions: Vector[Action], residue: Vector[String])
+
+/**
+ * Plans an undo from what the log says after the publish.
+ *
+ * Our files that are still live are removed, files that we removed and nobody touched since are
+ * added back, and foreign commits that only rearranged our files (`dataChange` = false) are
+ * reversed. When somebody built upon our files and we had removed others, adding those back could
+ * show rows twice, so the change of that table is kept whole and listed as residue.
+ */
+private[transaction] object UndoPlan {
+
+  /**
+   * What surrounds the change.
+   *
+   * @param original the file as the table had it before, with its statistics
+   * @param before the state before the change, if it can still be read
+   * @param exists whether a data file, and its deletion vector, is still there
+   */
+  final case class Surroundings(
+      original: String => Option[AddFile],
+      before: Option[TableState],
+      header: Option[PinnedHeader],
+      exists: FileAction => Boolean,
+      nowMs: Long)
+
+  /**
+   * @param own our published commits of the table
+   * @param since the commits of others after our first one, in order
+   */
+  def apply(own: Vector[LogCommit], since: Vector[LogCommit], around: Surroundings): UndoPlan = {
+    val files = Flatten.net(own)
+    val adds = files.collect { case a: AddFile => a.path -> a }.toMap
+    val removes = files.collect { case r: RemoveFile => r.path -> r }.toMap
+    val history = History(adds.keySet, own, since, around)
+    val touched = since.flatMap(_.files).map(_.path).toSet
+    val restored = removes.values.toVector.sortBy(_.path).map(r => r -> restore(r, around))
+    val unrestorable = restored.collect {
+      case (r, add) if touched(r.path) || !around.exists(add) => r.path
+    }
+    val builtUpon = adds.keySet.intersect(history.stuck)
+    val keeps = removes.nonEmpty && (builtUpon.nonEmpty || (unrestorable.nonEmpty && adds.nonEmpty))
+    if (keeps) {
+      val kept = adds.keySet ++ removes.keySet ++ history.derived
+      UndoPlan(Vector.empty, kept.toVector.sorted ++ headerNames(own))
+    } else {
+      val ours = adds.values.toVector.flatMap(a => history.live.get(a.path))
+      val gone = (ours ++ history.reversedLive).map(remove(_, around.nowMs))
+      val back = restored.collect { case (r, add) if !unrestorable.contains(r.path) => add } ++
+        history.restored
+      val header = undoHeader(own, since, around)
+      UndoPlan(
+        header.actions ++ gone.sortBy(_.path) ++ back.sortBy(_.path),
+        (unrestorable ++ history.derived).distinct.sorted ++ header.residue
+      )
+    }
+  }
+
+  /** The same from states alone, where commits after the publish are gone. */
+  def fromState(changes: NetChanges, now: TableState, around: Surroundings): UndoPlan = {
+    val files = Flatten.net(changes.parts.zipWithIndex.map { case (p, i) => LogCommit(i.toLong, p.actions) })
+    val adds = files.collect { case a: AddFile => a }
+    val removes = files.collect { case r: RemoveFile => r }
+    val live = now.liveFiles((adds.map(_.path) ++ removes.map(_.path)).toSet)
+    val missing = adds.filterNot(a => live.get(a.path).exists(_.dvId == a.dvId)).map(_.path)
+    val restored = removes.map(r => r -> restore(r, around))
+    val unrestorable = restored.collect {
+      case (r, add) if !around.exists(add) || (live.contains(r.path) && !adds.exists(_.path == r.path)) => r.path
+    }
+    if (removes.nonEmpty && (missing.nonEmpty || (unrestorable.nonEmpty && adds.nonEmpty)))
+      UndoPlan(Vector.empty, (adds.map(_.path) ++ removes.map(_.path)).distinct.sorted)
+    else
+      UndoPlan(
+        adds.flatMap(a => live.get(a.path)).map(f => remove(f.add, around.nowMs)) ++
+          restored.collect { case (r, add) if !unrestorable.contains(r.path) => add },
+        (missing.filterNot(live.contains) ++ unrestorable).distinct.sorted ++
+          (if (changes.changesHeader) Vector("metadata") else Vector.empty)
+      )
+  }
+
+  /**
+   * What became of our files.
+   *
+   * @param live our files that are live, as they are now
+   * @param stuck our files, and rearranged ones, that a data-changing commit built upon
+   * @param derived files that those commits added
+   * @param reversedLive live outputs of commits that only rearranged our files
+   * @param restored inputs of those commits that were not ours
+   */
+  private final case class History(
+      live: Map[String, AddFile],
+      stuck: Set[String],
+      derived: Vector[String],
+      reversedLive: Vector[AddFile],
+      restored: Vector[AddFile])
+
+  private object History {
+    def apply(
+        ours: Set[String],
+        own: Vector[LogCommit],
+        since: Vector[LogCommit],
+        around: Surroundings): History = {
+      val (tainted, rearranging, building) = consumers(ours, since)
+      val reversible = rearranging.filter { c =>
+        c.actions.collect { case r: RemoveFile if !tainted(r.path) => r }
+          .forall(r => around.exists(restore(r, around)))
+      }
+      val consumed = (building ++ rearranging.diff(reversible)).flatMap(removedPaths).toSet & tainted
+      val (stuck, reversed) = reversible.reverse.foldLeft((consumed, Vector.empty[LogCommit])) {
+        case ((all, done), c) =>
+          if (c.files.collect { case a: AddFile => a.path }.exists(all)) (all ++ (removedPaths(c) & tainted), done)
+          else (all, c +: done)
+      }
+      val outputs = reversed.flatMap(_.files).collect { case a: AddFile => a.path }.toSet
+      val end = liveAfter(own ++ since, tainted)
+      History(
+        live = end.filter { case (path, _) => ours(path) && !outputs(path) },
+        stuck = stuck,
+        derived = (building ++ rearranging.diff(reversed)).flatMap { c =>
+          val gone = removedPaths(c)
+          c.files.collect { case a: AddFile if !gone(a.path) => a.path }
+        }.distinct,
+        reversedLive = end.collect { case (path, add) if outputs(path) && !ours(path) => add }.toVector,
+        restored = reversed.flatMap(_.actions).collect {
+          case r: RemoveFile if !tainted(r.path) => restore(r, around)
+        }
+      )
+    }
+
+    private def removedPaths(commit: LogCommit): Set[String] =
+      commit.files.collect { case r: RemoveFile => r.path }.toSet
+
+    private def consumers(ours: Set[String], since: Vector[LogCommit]) =
+      since.foldLeft((ours, Vector.empty[LogCommit], Vector.empty[LogCommit])) {
+        case ((tainted, rearranging, building), c) =>
+          if (!removedPaths(c).exists(tainted)) (tainted, rearranging, building)
+          else if (c.changesData) (tainted, rearranging, building :+ c)
+          else
+            (tainted ++ c.files.collect { case a: AddFile => a.path }, rearranging :+ c, building)
+      }
+
+    private def liveAfter(since: Vector[LogCommit], tracked: Set[String]): Map[String, AddFile] =
+      ReplayedState.of(since).liveFiles(tracked).map { case (path, f) => path -> f.add }
+  }
+
+  private def restore(removed: RemoveFile, around: Surroundings): AddFile =
+    around.original(removed.path).filter(_.dvId == removed.dvId).getOrElse {
+      val body = Json.obj().put("path", removed.path)
+      Seq("partitionValues", "size").foreach(f => Option(removed.body.get(f)).foreach(body.set[com.fasterxml.jackson.databind.JsonNode](f, _)))
+      if (!body.has("partitionValues")) body.putObject("partitionValues")
+      if (!body.has("size")) body.put("size", 0L)
+      body.put("modificationTime", around.nowMs)
+      Seq("stats", "tags", "deletionVector", "baseRowId", "defaultRowCommitVersion").foreach(f =>
+        Option(removed.body.get(f)).foreach(body.set[com.fasterxml.jackson.databind.JsonNode](f, _))
+      )
+      AddFile(body)
+    } match { case AddFile(body) => AddFile(body.deepCopy().put("dataChange", true)) }
+
+  private def remove(add: AddFile, nowMs: Long): RemoveFile = {
+    val body = Json
+      .obj()
+      .put("path", add.path)
+      .put("deletionTimestamp", nowMs)
+      .put("dataChange", true)
+      .put("extendedFileMetadata", true)
+    Seq("partitionValues", "size", "tags", "deletionVector", "baseRowId", "defaultRowCommitVersion", "stats")
+      .foreach(f => Option(add.body.get(f)).foreach(body.set[com.fasterxml.jackson.databind.JsonNode](f, _)))
+    RemoveFile(body)
+  }
+
+  private def headerNames(own: Vector[LogCommit]): Vector[String] =
+    own.flatMap(_.actions).collect {
+      case _: MetaData => "metadata"
+      case _: Protocol => "protocol"
+    }.distinct
+
+  private def undoHeader(
+      own: Vector[LogCommit],
+      since: Vector[LogCommit],
+      around: Surroundings): UndoPlan = {
+    val ours = own.flatMap(_.actions)
+    val theirs = since.flatMap(_.actions)
+    val metaData = Option.when(ours.exists(_.isInstanceOf[MetaData])) {
+      around.header.map(_.metaData).orElse(around.before.map(_.metaData))
+        .filterNot(_ => theirs.exists(_.isInstanceOf[MetaData])).toRight("metadata")
+    }
+    val protocol = Option.when(ours.exists(_.isInstanceOf[Protocol])) {
+      around.header.map(_.protocol).orElse(around.before.map(_.protocol))
+        .filter(_ => theirs.isEmpty).toRight("protocol")
+    }
+    val domains = ours.collect {
+      case d: DomainMetadata if d.domain != DomainMetadata.RowTracking => d.domain
+    }.distinct.map { name =>
+      around.before.filterNot(_ => theirs.exists { case d: DomainMetadata => d.domain == name; case _ => false })
+        .map(_.domain(name).getOrElse(
+          DomainMetadata(Json.obj().put("domain", name).put("configuration", "").put("removed", true))
+        ))
+        .toRight(s"metadata domain $name")
+    }
+    val txns = ours.collect { case t: SetTransaction if !Mark.isOwnAppId(t.appId) => t.appId }.distinct.map { app =>
+      around.before.filterNot(_ => theirs.exists { case t: SetTransaction => t.appId == app; case _ => false })
+        .map(s => SetTransaction(app, s.txnVersion(app).getOrElse(-1L), around.nowMs))
+        .toRight(s"application transaction $app")
+    }
+    val all: Vector[Either[String, Action]] = protocol.toVector ++ metaData ++ domains ++ txns
+    UndoPlan(all.collect { case Right(a) => a }, all.collect { case Left(r) => r })
+  }
+}

@@ -1,0 +1,117 @@
+package io.lakestep.transaction
+
+import io.lakestep.delta.PinnedHeader
+import io.lakestep.timeline.{CommitEntry, Requested}
+
+/**
+ * What BEGIN asks for.
+ *
+ * @param readOnly nothing is written to any store, nobody is helped
+ * @param notBefore newest entry that this session has seen finished; it never goes back behind it
+ */
+final case class BeginRequest(
+    name: Option[String],
+    user: String,
+    application: String,
+    isolation: IsolationLevel,
+    readOnly: Boolean,
+    notBefore: Long)
+
+/** An open transaction; a value. The snapshot is the longest prefix of finished entries at BEGIN. */
+final case class BegunTransaction(
+    id: String,
+    name: Option[String],
+    user: String,
+    application: String,
+    snapshot: Long,
+    requestedAtMs: Long,
+    isolation: IsolationLevel,
+    readOnly: Boolean) {
+
+  def requested: Requested =
+    Requested(id, name, user, application, isolation.name, snapshot, requestedAtMs)
+}
+
+/**
+ * A table with staged commits.
+ *
+ * @param tableId Delta table id
+ * @param inCommitTimestamps whether the table kept in-commit timestamps at the pin
+ * @param rowIdHighWaterMark of the pin, when the table tracks rows
+ * @param pinned metadata and protocol at the pin; without it a log that is cleaned up under a
+ *   helper counts as a conflict, and an undo cannot put metadata back
+ * @param oneCommit whether the staged commits become one; otherwise plain readers see every one
+ * @param wasRead whether the statements read the table's data; counts under SERIALIZABLE
+ */
+final case class WrittenTable(
+    path: String,
+    name: String,
+    tableId: String,
+    pin: Long,
+    inCommitTimestamps: Boolean = false,
+    rowTracking: Boolean = false,
+    rowIdHighWaterMark: Option[Long] = None,
+    pinned: Option[PinnedHeader] = None,
+    oneCommit: Boolean = true,
+    wasRead: Boolean = true,
+    metastore: Option[String] = None)
+
+/** A table that a SERIALIZABLE transaction read and did not write. */
+final case class ReadTable(path: String, name: String, pin: Long)
+
+/** What COMMIT did. */
+sealed trait CommitOutcome
+
+object CommitOutcome {
+
+  /** Every table holds the transaction; `slots` are the published versions, table by table. */
+  final case class Committed(entry: CommitEntry, slots: Vector[Vector[Long]]) extends CommitOutcome {
+
+    /** The newest published version of each written table, by its path. */
+    def versions: Map[String, Long] =
+      entry.tables.map(_.path).zip(slots).collect { case (p, s) if s.nonEmpty => p -> s.last }.toMap
+  }
+
+  /** No statement changed anything. */
+  case object NothingToCommit extends CommitOutcome
+
+  /** No table holds the transaction; `entry` when it had already been ordered. */
+  final case class Conflicted(conflict: Conflict, entry: Option[Long] = None) extends CommitOutcome
+
+  /**
+   * Nobody can tell yet. Whoever comes next finishes the transaction, or finds that it never had
+   * a place in the timeline; nothing of it may be deleted or repeated before.
+   */
+  final case class Unknown(cause: Throwable, entry: Option[Long] = None) extends CommitOutcome
+}
+
+/** What became of an entry that somebody finished. */
+sealed trait Finished
+
+object Finished {
+  final case class Completed(slots: Vector[Vector[Long]]) extends Finished
+  final case class RolledBack(conflict: Conflict, residue: Vector[String]) extends Finished
+}
+
+/**
+ * What RECOVER did.
+ *
+ * @param finished entries that this call finished, oldest first
+ * @param failed entries that this client could not finish, with the reason
+ */
+final case class RecoveryReport(
+    finished: Vector[(CommitEntry, Finished)],
+    failed: Vector[(CommitEntry, Throwable)])
+
+/** Where a transaction is. */
+sealed trait TransactionStatus
+
+object TransactionStatus {
+  final case class Open(requested: Requested) extends TransactionStatus
+  final case class InFlight(entry: CommitEntry) extends TransactionStatus
+  final case class Committed(entry: CommitEntry, slots: Vector[Vector[Long]]) extends TransactionStatus
+  final case class RolledBack(entry: CommitEntry, conflict: Conflict, residue: Vector[String])
+      extends TransactionStatus
+  final case class Aborted(entry: Long) extends TransactionStatus
+  case object NotFound extends TransactionStatus
+}
