@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakestep
+from driver import Pool
 
 SMALL = {
     "spark.master": "local[2]",
@@ -108,3 +109,31 @@ def python():
         return json.loads(answers[-1].removeprefix("ANSWER "))
 
     return run
+
+
+@pytest.fixture(scope="session")
+def pool(tmp_path_factory):
+    """Driver processes for the whole run."""
+    made = Pool(tmp_path_factory.mktemp("drivers"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def drivers(pool):
+    """Lends driver processes; a test may kill them."""
+    lent = []
+
+    def take(number, spare=False):
+        taken = pool.take(number, spare)
+        lent.extend(taken)
+        return taken
+
+    yield take
+    pool.give_back(lent)
+
+
+@pytest.fixture
+def plain(pool):
+    """The driver process with stock Spark and Delta."""
+    return pool.plain()

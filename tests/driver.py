@@ -220,9 +220,12 @@ class Pool:
         self._all = []
         self._plain = None
 
-    def take(self, number):
-        """Return running drivers, which stay the caller's until `give_back`."""
-        while len(self._idle) < number:
+    def take(self, number, spare=False):
+        """Return drivers, which stay the caller's until `give_back`.
+
+        With `spare` one more is started at once, for a caller who is going to kill one.
+        """
+        while len(self._idle) < number + spare:
             self._idle.append(self.start())
         taken, self._idle = self._idle[:number], self._idle[number:]
         return taken
