@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import traceback
 from concurrent.futures import Future
 from itertools import count
 from pathlib import Path
@@ -319,6 +320,7 @@ def _serve(plain, folder, settings):
                 module, name = function.split(":")
                 answer = getattr(importlib.import_module(module), name)(spark, **arguments)
             except Exception as error:
+                traceback.print_exc()
                 failure = _described(error)
             with lock:
                 answers.write(json.dumps([call, answer, failure], default=str) + "\n")

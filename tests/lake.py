@@ -12,8 +12,6 @@ import deltalake
 import pyarrow as pa
 from blake3 import blake3
 
-SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
-
 
 class Lake:
     def __init__(self, folder, tables=0):
@@ -132,5 +130,5 @@ def rewrite(path, row_id):
 
 
 def _rows(rows):
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    return pa.table(columns, schema=SCHEMA)
+    ids, values = zip(*rows, strict=True)
+    return pa.table({"id": ids, "v": values})
