@@ -9,6 +9,8 @@ JAR := target/scala-2.13/lakestep-spark_4.2_2.13-$(VERSION).jar
 TEST_JAR := target/lakestep-tests.jar
 WHEEL := dist/lakestep-$(VERSION)-py3-none-any.whl
 BIN := .venv/bin
+# Spark's Python workers must be of the driver's version.
+export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
 
 BUILD_SOURCES := VERSION build.sbt project/build.properties project/plugins.sbt project/repositories
 # Folders are named too: a file that goes away changes its folder.

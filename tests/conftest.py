@@ -24,6 +24,9 @@ SMALL = {
     "spark.databricks.delta.snapshotPartitions": "2",
 }
 
+# Else Spark's workers are whatever `python3` is on the path.
+os.environ["PYSPARK_PYTHON"] = sys.executable
+
 CONNECT = os.environ.get("LAKESTEP_TEST_API") == "connect"
 
 
@@ -95,7 +98,7 @@ def python():
         kept = {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith(("LAKESTEP_", "SPARK_", "PYSPARK_"))
+            if not name.startswith(("LAKESTEP_", "SPARK_", "PYSPARK_SUBMIT", "PYSPARK_GATEWAY"))
         }
         done = subprocess.run(
             [sys.executable, "-c", prelude + textwrap.dedent(code)],

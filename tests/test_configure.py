@@ -161,6 +161,18 @@ def test_remote_server_keeps_its_own_jars_and_extensions(configured):
     }
 
 
+@pytest.mark.parametrize(("mode", "patched"), [("connect", True), ("classic", False)])
+def test_classes_of_connect_are_met_only_where_connect_is_asked_for(configured, mode, patched):
+    call = (
+        "import sys; lakestep.configure(builder)\n"
+        "connect = sys.modules.get('pyspark.sql.connect.readwriter')\n"
+        "builder._options = [hasattr(c, 'withTransaction') for c in (\n"
+        "    sys.modules['pyspark.sql.readwriter'].DataFrameWriter,\n"
+        "    getattr(connect, 'DataFrameWriter', None))]"
+    )
+    assert configured(call=call, SPARK_API_MODE=mode) == [True, patched]
+
+
 PLAIN = """
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()

@@ -66,6 +66,9 @@ def configure(
     >>> spark = lakestep.configure(SparkSession.builder).getOrCreate()  # doctest: +SKIP
     """
     user = _UserSettings(builder)
+    if user.wants_connect():
+        _errors.install(connect=True)
+        _writer.install(connect=True)
     if root is not None:
         _set_root(builder, user, root)
     if user.is_remote_server():
@@ -171,8 +174,14 @@ class _UserSettings:
         return [item.strip() for item in (self.get(key) or "").split(",") if item.strip()]
 
     def is_remote_server(self) -> bool:
-        remote = self._options.get("spark.remote") or os.environ.get("SPARK_REMOTE") or ""
-        return str(remote).startswith("sc://")
+        return self._remote().startswith("sc://")
+
+    def wants_connect(self) -> bool:
+        mode = self.get("spark.api.mode") or os.environ.get("SPARK_API_MODE") or ""
+        return bool(self._remote()) or mode.lower() == "connect"
+
+    def _remote(self) -> str:
+        return str(self._options.get("spark.remote") or os.environ.get("SPARK_REMOTE") or "")
 
     def jars_are_fixed(self) -> bool:
         """Return whether Spark will take its JARs from the arguments, whatever the builder says."""

@@ -4,20 +4,25 @@ import scala.util.Try
 
 import org.apache.hadoop.fs.Path
 
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.delta.{DeltaLog, SnapshotDescriptor}
+import org.apache.spark.sql.delta.{DeltaLog, DeltaTableUtils, SnapshotDescriptor}
 import org.apache.spark.sql.delta.catalog.{DeltaTableV2, DeltaV2TableMarker}
 import org.apache.spark.sql.delta.commands.cdc.CDCReader.DeltaCDFRelation
 import org.apache.spark.sql.delta.files.TahoeFileIndex
+import org.apache.spark.sql.delta.sources.DeltaDataSource
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, SaveIntoDataSourceCommand}
 import org.apache.spark.sql.sources.CreatableRelationProvider
-import org.apache.spark.sql.delta.sources.DeltaDataSource
 
 /** A Delta table that a plan node reads or writes, by the path through which it would do so. */
 final case class DeltaReference(path: Path, name: Option[String]) {
 
   /** True if the path goes through a transaction's overlay, false if it is the table's own. */
   def isOverlay: Boolean = path.toUri.getScheme == DeltaReference.OverlayScheme
+
+  /** True if there is a Delta table; asks the file system. */
+  def exists(session: SparkSession): Boolean =
+    Try(DeltaTableUtils.isDeltaTable(session, path)).getOrElse(false)
 
   def display: String = name.getOrElse(s"delta.`$path`")
 }
@@ -43,9 +48,6 @@ object DeltaReference {
   def savePath(save: SaveIntoDataSourceCommand): Option[Path] =
     save.options.collectFirst { case (key, path) if key.equalsIgnoreCase("path") => path }
       .flatMap(path => Try(new Path(path)).toOption)
-
-  /** What Delta's own code would call a table: neither a missing path nor one of another format. */
-  def isTable(log: => DeltaLog): Boolean = Try(log.tableExists).getOrElse(false)
 
   private def held(value: Any): Seq[DeltaReference] = value match {
     case table: DeltaTableV2 => Seq(of(table))

@@ -3,6 +3,7 @@ package io.lakestep.sql
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
 
 import io.lakestep.Errors
 import io.lakestep.delta.DeltaReference
@@ -32,7 +33,7 @@ final class TransactionGuard(isInTransaction: SparkSession => Boolean) {
 
   /** Throws if the session has an open transaction of which `plan` cannot be a part. */
   def check(session: SparkSession, plan: LogicalPlan): Unit =
-    if (isInTransaction(session)) judge(plan)
+    if (isInTransaction(session)) judge(session, plan)
 
   private final class AtStart(session: SparkSession) extends Rule[LogicalPlan] {
     override def apply(plan: LogicalPlan): LogicalPlan = {
@@ -50,13 +51,13 @@ final class TransactionGuard(isInTransaction: SparkSession => Boolean) {
     }
   }
 
-  private def judge(node: LogicalPlan): Unit = {
+  private def judge(session: SparkSession, node: LogicalPlan): Unit = {
     CommandCatalogue.decide(node) match {
       case refused: Decision.Refused => refuse(node, refused)
       case _ =>
     }
-    DeltaReference.in(node).filterNot(_.isOverlay).foreach(refuse(node, _))
-    inside(node).foreach(judge)
+    DeltaReference.in(node).filterNot(_.isOverlay).foreach(refuse(session, node, _))
+    inside(node).foreach(judge(session, _))
   }
 
   /**
@@ -90,10 +91,15 @@ final class TransactionGuard(isInTransaction: SparkSession => Boolean) {
       "target" -> StatementName.subject(node)
     )
 
-  private def refuse(node: LogicalPlan, base: DeltaReference): Nothing =
-    throw Errors(
-      "LAKESTEP_BASE_TABLE_IN_TRANSACTION",
-      "statement" -> StatementName.of(node),
-      "table" -> base.display
-    )
+  private def refuse(session: SparkSession, node: LogicalPlan, base: DeltaReference): Nothing =
+    node match {
+      case _: SaveIntoDataSourceCommand if !base.exists(session) =>
+        refuse(node, Decision.Refused("CREATE_TABLE"))
+      case _ =>
+        throw Errors(
+          "LAKESTEP_BASE_TABLE_IN_TRANSACTION",
+          "statement" -> StatementName.of(node),
+          "table" -> base.display
+        )
+    }
 }

@@ -84,8 +84,8 @@ class OverlayStatementsTest extends AnyFunSuite with OverlaySession {
           run(over)
           run(twin)
           assert(rows(over) == rows(twin))
-          assert(head(over) == head(twin))
         }
+        assert(head(over) == head(twin))
         val here = DeltaLog.forTable(spark, over).update()
         val there = DeltaLog.forTable(spark, twin).update()
         assert(
@@ -108,7 +108,7 @@ class OverlayStatementsTest extends AnyFunSuite with OverlaySession {
           .collect()
           .toVector
         assert(history(over) == history(twin))
-        for (version <- Seq(pin, pin + 3, pin + 6)) withClue(s"version $version: ") {
+        for (version <- Seq(pin, pin + 4)) withClue(s"version $version: ") {
           def at(t: Path) = rows(sql(s"SELECT * FROM ${named(t)} VERSION AS OF $version"))
           assert(at(over) == at(twin))
         }
