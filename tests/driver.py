@@ -21,7 +21,7 @@ from concurrent.futures import Future
 from itertools import count
 from pathlib import Path
 
-TIMEOUT_S = 180
+TIMEOUT_S = 600
 TEST_JAR = Path(__file__).resolve().parents[1] / "target" / "lakestep-tests.jar"
 
 SETTINGS = {
