@@ -34,18 +34,32 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       txn: BegunTransaction,
       tables: Seq[WrittenTable],
       reads: Seq[ReadTable]): CommitOutcome = {
-    val staged = tables.toVector.map(stage(txn, _)).filterNot(_.changes.isEmpty)
-    if (staged.isEmpty) CommitOutcome.NothingToCommit
-    else {
-      refuseOneLogTwice(staged)
-      staged.foreach(persist(txn, _))
-      order(txn, staged, reads.toVector, options.maxAttempts)
+    val read = tables.toVector.map(t => t -> log(t.path).staged(txn.id, t.pin))
+    read.collectFirst { case (t, commits) if isLost(t, commits) => t } match {
+      case Some(t) =>
+        val path = TablePath.normalise(t.path)
+        CommitOutcome.Conflicted(Evidence(ConflictCheck.TableGone, t.name, path, None, Vector.empty))
+      case None =>
+        val staged =
+          read.map { case (t, commits) => stage(txn, t, commits) }.filterNot(_.changes.isEmpty)
+        if (staged.isEmpty) CommitOutcome.NothingToCommit
+        else {
+          refuseOneLogTwice(staged)
+          staged.foreach(persist(txn, _))
+          order(txn, staged, reads.toVector, options.maxAttempts)
+        }
     }
   }
 
+  /** Whether what the session staged is gone: then the table was deleted, or another is there. */
+  private def isLost(table: WrittenTable, commits: Vector[LogCommit]): Boolean =
+    table.stagedTo.exists(last => !commits.lastOption.exists(_.version == last))
+
   /** Steps 1 and 4. */
-  private def stage(txn: BegunTransaction, table: WrittenTable): Staged = {
-    val commits = log(table.path).staged(txn.id, table.pin)
+  private def stage(
+      txn: BegunTransaction,
+      table: WrittenTable,
+      commits: Vector[LogCommit]): Staged = {
     val about =
       Flatten.Table(table.name, table.path, table.pin, table.rowTracking, table.pinned)
     val changes =
@@ -90,7 +104,19 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
               throw Errors("LAKESTEP_LOG_CORRUPT", "file" -> file, "reason" -> "it holds another commit of this transaction")
           }
     }
-    if (options.syncDataFiles) dataFiles(path, s.changes).foreach(store.sync)
+    if (options.syncDataFiles) dataFiles(path, s.changes).foreach { file =>
+      try store.sync(file)
+      catch {
+        case NonFatal(e) if !store.exists(file) =>
+          throw Errors.caused(
+            "LAKESTEP_STAGED_FILE_LOST",
+            e,
+            "file" -> file,
+            "transaction" -> txn.id,
+            "table" -> s.table.name
+          )
+      }
+    }
   }
 
   private def dataFiles(path: String, changes: NetChanges): Vector[String] =
