@@ -68,11 +68,11 @@ def test_nothing_runs_after_a_failed_commit_until_rollback(driver, tmp_path):
     for statement in (*lake.sql("SELECT * FROM {}"), *lake.sql(UPDATE), "BEGIN", "COMMIT"):
         with refused("LAKESTEP_TRANSACTION_FAILED", "25P02"):
             session.sql(statement)
-    [[failed, *_, state, _, _, _]] = [
-        [row[0], row[3], None, None, None] for row in session.sql("SHOW TRANSACTIONS")
-    ]
+    [(failed, _, _, state, *_)] = session.sql("SHOW TRANSACTIONS")
     assert state == "FAILED"
     assert session.sql("ROLLBACK") == [(failed,)]
+    assert lake.requested() == set()
+    assert not any(list(Path(path).glob("_delta_log/_lakestep/t*/*")) for path in lake.tables)
     assert [lake.rows(path) for path in lake.tables] == [BEFORE, [(2, "old")]]
     assert lake.entry_numbers() == []
 
