@@ -103,7 +103,7 @@ class Lake:
         return deltalake.DeltaTable(path).version()
 
     def actions(self, path, version):
-        text = (Path(path) / "_delta_log" / f"{version:020}.json").read_text()
+        text = (Path(path.removeprefix("file:")) / "_delta_log" / f"{version:020}.json").read_text()
         return [json.loads(line) for line in text.splitlines()]
 
     def mark(self, path, version):
