@@ -6,9 +6,7 @@ import java.util.concurrent.atomic.AtomicInteger
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.connector.catalog.{Identifier, ProcedureCatalog}
 import org.apache.spark.sql.connector.catalog.procedures.{
-  BoundProcedure,
-  ProcedureParameter,
-  UnboundProcedure
+  BoundProcedure, ProcedureParameter, UnboundProcedure
 }
 import org.apache.spark.sql.connector.read.Scan
 import org.apache.spark.sql.types.StructType

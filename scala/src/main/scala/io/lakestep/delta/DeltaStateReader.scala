@@ -1,5 +1,7 @@
 package io.lakestep.delta
 
+import java.net.URI
+
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.lakestep.DeltaState
@@ -11,7 +13,7 @@ import org.apache.spark.sql.delta.lakestep.DeltaState
 object DeltaStateReader extends StateReader {
 
   override def stateAt(tablePath: String, version: Long): TableState =
-    new Snapshot(new DeltaState(SparkSession.active, new Path(tablePath), version))
+    new Snapshot(new DeltaState(SparkSession.active, new Path(new URI(tablePath)), version))
 
   private final class Snapshot(state: DeltaState) extends TableState {
 

@@ -21,7 +21,7 @@ object Databases {
   def root(session: SparkSession): String = {
     val configured = LakestepConf.Root.from(session.conf.getOption)
     val path = new Path(configured.getOrElse(s"${session.sessionState.conf.warehousePath}/_lakestep"))
-    BasePath.canonical(path, session.sessionState.newHadoopConf()).toString
+    BasePath.uri(BasePath.canonical(path, session.sessionState.newHadoopConf()))
   }
 
   private def open(session: SparkSession)(root: String): Database = {

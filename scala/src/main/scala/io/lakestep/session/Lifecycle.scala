@@ -124,7 +124,7 @@ object Lifecycle {
       slots: Map[String, Long]): Unit =
     for {
       table <- transaction.touched
-      slot <- slots.get(table.base.toString)
+      slot <- slots.get(table.uri)
       interval <- table.checkpointInterval
     } DeltaHousekeeping.checkpointIfDue(session, table.base, slot, interval)
 

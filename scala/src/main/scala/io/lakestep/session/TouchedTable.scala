@@ -20,6 +20,9 @@ final case class TableFacts(
 /** A table that the open transaction has read or written: its pin, its overlay, its statements. */
 final class TouchedTable(val base: Path, val pin: Long, val overlay: Path) {
 
+  /** The base path as the timeline writes it. */
+  val uri: String = BasePath.uri(base)
+
   @volatile private var facts: Option[TableFacts] = None
   @volatile private var statements: Vector[(Long, StatementKind)] = Vector.empty
 
@@ -71,7 +74,7 @@ final class TouchedTable(val base: Path, val pin: Long, val overlay: Path) {
       throw new IllegalStateException(s"$base was staged without a Delta transaction")
     )
     WrittenTable(
-      path = base.toString,
+      path = uri,
       name = known.name,
       tableId = known.tableId,
       pin = pin,

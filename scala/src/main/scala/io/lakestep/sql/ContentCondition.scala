@@ -6,23 +6,15 @@ import org.apache.spark.sql.catalyst.analysis.LocalTempView
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.connector.catalog.Table
 import org.apache.spark.sql.delta.commands.{
-  AlterTableSetPropertiesDeltaCommand,
-  DeltaReorgTable,
-  DeltaReorgTableCommand,
-  DeltaReorgTableMode,
+  AlterTableSetPropertiesDeltaCommand, DeltaReorgTable, DeltaReorgTableCommand, DeltaReorgTableMode,
   DeltaReorgTableSpec
 }
 import org.apache.spark.sql.execution.command.{
-  CreateFunctionCommand,
-  CreateSQLFunctionCommand,
-  CreateViewCommand,
-  DropFunctionCommand,
+  CreateFunctionCommand, CreateSQLFunctionCommand, CreateViewCommand, DropFunctionCommand,
   DropTempViewCommand
 }
 import org.apache.spark.sql.execution.datasources.{
-  CreateTempViewUsing,
-  InsertIntoDataSourceCommand,
-  SaveIntoDataSourceCommand
+  CreateTempViewUsing, InsertIntoDataSourceCommand, SaveIntoDataSourceCommand
 }
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 
@@ -40,8 +32,8 @@ object ContentCondition {
     override def holds(plan: LogicalPlan): Boolean = {
       val target = targetOf(plan)
       target.exists(node => DeltaReference.in(node).nonEmpty) ||
-        target.collectFirst { case relation: DataSourceV2Relation => relation.table }
-          .exists(writesNothing)
+      target.collectFirst { case relation: DataSourceV2Relation => relation.table }
+        .exists(writesNothing)
     }
   }
 
@@ -93,7 +85,8 @@ object ContentCondition {
       spec.reorgTableMode != DeltaReorgTableMode.UNIFORM_ICEBERG
   }
 
-  val all: Seq[ContentCondition] = Seq(DeltaTarget, DeltaProvider, Temporary, PlainProperties, Purge)
+  val all: Seq[ContentCondition] =
+    Seq(DeltaTarget, DeltaProvider, Temporary, PlainProperties, Purge)
 
   def apply(key: String): ContentCondition =
     all.find(_.key == key).getOrElse(throw new IllegalStateException(s"No such condition: $key"))

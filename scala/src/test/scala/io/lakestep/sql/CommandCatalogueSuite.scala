@@ -11,12 +11,7 @@ import scala.util.Using
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.catalyst.analysis.{UnresolvedIdentifier, UnresolvedProcedure}
-import org.apache.spark.sql.catalyst.plans.logical.{
-  Call,
-  CreateNamespace,
-  LeafNode,
-  LogicalPlan
-}
+import org.apache.spark.sql.catalyst.plans.logical.{Call, CreateNamespace, LeafNode, LogicalPlan}
 import org.apache.spark.sql.catalyst.expressions.Attribute
 
 import elsewhere.UnknownSideEffect

@@ -74,7 +74,8 @@ trait GuardedSpark extends BeforeAndAfterAll { self: Suite =>
     val files = FileUtils.listFilesAndDirs(
       folder,
       org.apache.commons.io.filefilter.TrueFileFilter.TRUE,
-      org.apache.commons.io.filefilter.TrueFileFilter.TRUE)
+      org.apache.commons.io.filefilter.TrueFileFilter.TRUE
+    )
     val onDisk = files.asScala.map { file =>
       val content = if (file.isFile) Blake3.hash(Files.readAllBytes(file.toPath)).toSeq else Nil
       s"${file.getPath} ${content.hashCode}"

@@ -160,17 +160,28 @@ class TransactionGuardSuite extends AnyFunSuite with GuardedSpark {
       .whenMatched().updateAll().merge()),
     "DeltaTable.delete" -> (_ => byPath.delete("id = 77")),
     "DeltaTable.update" -> (_ =>
-      byName.updateExpr("id = 77", Map("p" -> "0"))),
-    "DeltaTable.merge" -> (df => byName
-      .merge(df.as("s"), "s.id = d.id").whenMatched().updateAll().execute()),
-    "DeltaTable.optimize" -> (_ => byPath.optimize()
-      .executeCompaction()),
-    "DeltaTable.restoreToVersion" -> (_ => byPath
-      .restoreToVersion(0)),
-    "DeltaTable.upgradeTableProtocol" -> (_ => byPath
-      .upgradeTableProtocol(1, 4)),
-    "DeltaTable.addFeatureSupport" -> (_ => byPath
-      .addFeatureSupport("changeDataFeed"))
+      byName.updateExpr("id = 77", Map("p" -> "0"))
+    ),
+    "DeltaTable.merge" -> (df =>
+      byName
+        .merge(df.as("s"), "s.id = d.id").whenMatched().updateAll().execute()
+    ),
+    "DeltaTable.optimize" -> (_ =>
+      byPath.optimize()
+        .executeCompaction()
+    ),
+    "DeltaTable.restoreToVersion" -> (_ =>
+      byPath
+        .restoreToVersion(0)
+    ),
+    "DeltaTable.upgradeTableProtocol" -> (_ =>
+      byPath
+        .upgradeTableProtocol(1, 4)
+    ),
+    "DeltaTable.addFeatureSupport" -> (_ =>
+      byPath
+        .addFeatureSupport("changeDataFeed")
+    )
   )
 
   writers.foreach { case (name, write) =>
@@ -187,34 +198,72 @@ class TransactionGuardSuite extends AnyFunSuite with GuardedSpark {
     ("NOT_DELTA", "parquet", _.write.parquet(path("n"))),
     ("NOT_DELTA", "parquet overwrite", _.write.mode("overwrite").parquet(path("q"))),
     ("NOT_DELTA", "csv", _.write.csv(path("n"))),
-    ("NOT_DELTA", "jdbc", _.write.format("jdbc").option("url", "jdbc:derby:memory:n")
-      .option("dbtable", "n").save()),
+    (
+      "NOT_DELTA",
+      "jdbc",
+      _.write.format("jdbc").option("url", "jdbc:derby:memory:n")
+        .option("dbtable", "n").save()
+    ),
     ("NOT_DELTA", "insertInto parquet", _.write.insertInto("q")),
     ("CREATE_TABLE", "saveAsTable", _.write.format("delta").saveAsTable("n")),
-    ("CREATE_TABLE", "saveAsTable overwrite", _.write.format("delta").mode("overwrite")
-      .saveAsTable("d")),
+    (
+      "CREATE_TABLE",
+      "saveAsTable overwrite",
+      _.write.format("delta").mode("overwrite")
+        .saveAsTable("d")
+    ),
     ("CREATE_TABLE", "saveAsTable parquet", _.write.format("parquet").saveAsTable("n")),
     ("CREATE_TABLE", "writeTo create", _.writeTo("n").using("delta").create()),
     ("CREATE_TABLE", "writeTo createOrReplace", _.writeTo("d").using("delta").createOrReplace()),
     ("CREATE_TABLE", "save to a new path", _.write.format("delta").save(path("n"))),
-    ("CREATE_TABLE", "DeltaTable.create", _ => DeltaTable.create(spark).tableName("n")
-      .addColumn("id", "INT").execute()),
-    ("CREATE_TABLE", "catalog.createTable", df => spark.catalog
-      .createTable("n", "delta", df.schema, Map.empty[String, String])),
+    (
+      "CREATE_TABLE",
+      "DeltaTable.create",
+      _ =>
+        DeltaTable.create(spark).tableName("n")
+          .addColumn("id", "INT").execute()
+    ),
+    (
+      "CREATE_TABLE",
+      "catalog.createTable",
+      df =>
+        spark.catalog
+          .createTable("n", "delta", df.schema, Map.empty[String, String])
+    ),
     ("DROP_TABLE", "catalog.dropTable", _ => spark.catalog.dropTable("d", false, false)),
-    ("NAMESPACE", "catalog.createDatabase", _ => spark.catalog
-      .createDatabase("another", false, new java.util.HashMap[String, String])),
+    (
+      "NAMESPACE",
+      "catalog.createDatabase",
+      _ =>
+        spark.catalog
+          .createDatabase("another", false, new java.util.HashMap[String, String])
+    ),
     ("PARTITIONS", "catalog.recoverPartitions", _ => spark.catalog.recoverPartitions("q")),
     ("STATISTICS", "catalog.analyzeTable", _ => spark.catalog.analyzeTable("q", false)),
     ("NOT_DELTA", "catalog.truncateTable", _ => spark.catalog.truncateTable("q")),
     ("VIEW", "createGlobalTempView", _.createGlobalTempView("g")),
     ("VACUUM", "DeltaTable.vacuum", _ => byPath.vacuum()),
-    ("GENERATE", "DeltaTable.generate", _ => byPath
-      .generate("symlink_format_manifest")),
-    ("CREATE_TABLE", "DeltaTable.clone", _ => byPath
-      .clone(path("n"), true)),
-    ("TABLE_FEATURE", "DeltaTable.dropFeatureSupport", _ => byPath
-      .dropFeatureSupport("changeDataFeed"))
+    (
+      "GENERATE",
+      "DeltaTable.generate",
+      _ =>
+        byPath
+          .generate("symlink_format_manifest")
+    ),
+    (
+      "CREATE_TABLE",
+      "DeltaTable.clone",
+      _ =>
+        byPath
+          .clone(path("n"), true)
+    ),
+    (
+      "TABLE_FEATURE",
+      "DeltaTable.dropFeatureSupport",
+      _ =>
+        byPath
+          .dropFeatureSupport("changeDataFeed")
+    )
   )
 
   otherWriters.foreach { case (reason, name, write) =>
@@ -315,22 +364,50 @@ class TransactionGuardSuite extends AnyFunSuite with GuardedSpark {
   private val allowed: Seq[String] = Seq(
     "SELECT * FROM q JOIN source USING (id)",
     "SELECT one FROM v",
-    "SHOW TABLES", "SHOW DATABASES", "SHOW VIEWS", "SHOW COLUMNS IN q", "SHOW TBLPROPERTIES q",
-    "SHOW FUNCTIONS", "SHOW PARTITIONS q", "SHOW CREATE TABLE q", "SHOW CATALOGS",
-    "SHOW TABLE EXTENDED LIKE 'q'", "SHOW CURRENT NAMESPACE",
-    "DESCRIBE TABLE q", "DESCRIBE EXTENDED q", "DESCRIBE q id", "DESCRIBE DATABASE default",
-    "DESCRIBE FUNCTION abs", "DESCRIBE QUERY SELECT 1",
-    "EXPLAIN SELECT * FROM q", "EXPLAIN EXTENDED SELECT 1",
-    "SET a.b = c", "RESET a.b", "SET", "SET TIME ZONE 'UTC'",
-    "USE other", "USE default", "USE NAMESPACE default",
-    "CREATE TEMPORARY VIEW inside AS SELECT * FROM source", "DROP VIEW inside",
-    "CREATE OR REPLACE TEMPORARY VIEW inside AS SELECT 1 AS one", "DROP VIEW IF EXISTS inside",
-    "CREATE TEMPORARY FUNCTION inside(x INT) RETURNS INT RETURN x + 1", "SELECT inside(1)",
+    "SHOW TABLES",
+    "SHOW DATABASES",
+    "SHOW VIEWS",
+    "SHOW COLUMNS IN q",
+    "SHOW TBLPROPERTIES q",
+    "SHOW FUNCTIONS",
+    "SHOW PARTITIONS q",
+    "SHOW CREATE TABLE q",
+    "SHOW CATALOGS",
+    "SHOW TABLE EXTENDED LIKE 'q'",
+    "SHOW CURRENT NAMESPACE",
+    "DESCRIBE TABLE q",
+    "DESCRIBE EXTENDED q",
+    "DESCRIBE q id",
+    "DESCRIBE DATABASE default",
+    "DESCRIBE FUNCTION abs",
+    "DESCRIBE QUERY SELECT 1",
+    "EXPLAIN SELECT * FROM q",
+    "EXPLAIN EXTENDED SELECT 1",
+    "SET a.b = c",
+    "RESET a.b",
+    "SET",
+    "SET TIME ZONE 'UTC'",
+    "USE other",
+    "USE default",
+    "USE NAMESPACE default",
+    "CREATE TEMPORARY VIEW inside AS SELECT * FROM source",
+    "DROP VIEW inside",
+    "CREATE OR REPLACE TEMPORARY VIEW inside AS SELECT 1 AS one",
+    "DROP VIEW IF EXISTS inside",
+    "CREATE TEMPORARY FUNCTION inside(x INT) RETURNS INT RETURN x + 1",
+    "SELECT inside(1)",
     "DROP TEMPORARY FUNCTION inside",
-    "DECLARE VARIABLE x INT DEFAULT 1", "SET VARIABLE x = 2", "DROP TEMPORARY VARIABLE x",
-    "CACHE TABLE q", "REFRESH TABLE q", "UNCACHE TABLE q",
-    "CACHE LAZY TABLE c AS SELECT * FROM source", "UNCACHE TABLE c", "DROP VIEW c",
-    "CLEAR CACHE", "LIST JARS"
+    "DECLARE VARIABLE x INT DEFAULT 1",
+    "SET VARIABLE x = 2",
+    "DROP TEMPORARY VARIABLE x",
+    "CACHE TABLE q",
+    "REFRESH TABLE q",
+    "UNCACHE TABLE q",
+    "CACHE LAZY TABLE c AS SELECT * FROM source",
+    "UNCACHE TABLE c",
+    "DROP VIEW c",
+    "CLEAR CACHE",
+    "LIST JARS"
   )
 
   test("reads and what belongs to the session pass and change nothing else") {

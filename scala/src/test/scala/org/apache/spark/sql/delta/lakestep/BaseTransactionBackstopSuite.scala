@@ -11,10 +11,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.{
-  DeltaLog,
-  DeltaOperations,
-  NoOpTransactionExecutionObserver,
-  OptimisticTransaction,
+  DeltaLog, DeltaOperations, NoOpTransactionExecutionObserver, OptimisticTransaction,
   TransactionExecutionObserver
 }
 
