@@ -24,9 +24,13 @@ from pathlib import Path
 TIMEOUT_S = 600
 TEST_JAR = Path(__file__).resolve().parents[1] / "target" / "lakestep-tests.jar"
 
+# Short-lived processes: what is compiled less is started faster.
 SETTINGS = {
     "spark.master": "local[2]",
     "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
