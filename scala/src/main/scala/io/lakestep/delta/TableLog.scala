@@ -42,11 +42,12 @@ final case class LogTail(from: Long, slots: Vector[Slot], checkpoints: Vector[Lo
   def isCompleteFrom(version: Long): Boolean =
     head.forall(h => version > h || (version to h).forall(byVersion.contains))
 
-  def hasCheckpointFrom(version: Long): Boolean = checkpoints.lastOption.exists(_ >= version)
+  /** The first version of the unbroken run of commits up to the head; the head when its is gone. */
+  def firstOfRun: Option[Long] = head.map { h =>
+    Iterator.iterate(h)(_ - 1).takeWhile(v => byVersion.contains(v)).foldLeft(h)((_, v) => v)
+  }
 
-  /** The oldest version that can still be read, as far as this listing tells. */
-  def oldestReadable: Option[Long] =
-    (checkpoints.headOption ++ slots.headOption.map(_.version)).minOption
+  def hasCheckpointFrom(version: Long): Boolean = checkpoints.lastOption.exists(_ >= version)
 }
 
 /** The log of one table: its commits and checkpoints, read through an `ObjectStore`. */
@@ -133,7 +134,11 @@ object TableLog {
   /** The actions of a file of JSON lines. Condition: LAKESTEP_LOG_CORRUPT, naming the file. */
   def parse(file: String, bytes: Array[Byte]): Vector[Action] =
     try new String(bytes, UTF_8).linesIterator.filterNot(_.isBlank).map(Action.parse).toVector
-    catch { case NonFatal(e) => throw Errors.caused("LAKESTEP_LOG_CORRUPT", e, parameters(file, String.valueOf(e.getMessage).linesIterator.next()): _*) }
+    catch {
+      case NonFatal(e) =>
+        val reason = String.valueOf(e.getMessage).takeWhile(_ != '\n')
+        throw Errors.caused("LAKESTEP_LOG_CORRUPT", e, parameters(file, reason): _*)
+    }
 
   def text(actions: Seq[Action]): Array[Byte] =
     actions.map(a => io.lakestep.Json.text(a.node)).mkString("", "\n", "\n").getBytes(UTF_8)

@@ -52,7 +52,7 @@ object Lifecycle {
     commit(session, transaction, tables) match {
       case done: CommitOutcome.Committed =>
         end(session, transaction, done.entry.number)
-        checkpoint(session, transaction, done.versions)
+        afterPublish(session, transaction, done.versions)
         CommitReport(transaction.id, Some(done.entry.number), done.entry.tables.size)
       case CommitOutcome.NothingToCommit =>
         transaction.database.discard(transaction.begun, transaction.touchedPaths)
@@ -118,7 +118,7 @@ object Lifecycle {
     forget(session, transaction)
   }
 
-  private def checkpoint(
+  private def afterPublish(
       session: SparkSession,
       transaction: SessionTransaction,
       slots: Map[String, Long]): Unit =
@@ -126,7 +126,10 @@ object Lifecycle {
       table <- transaction.touched
       slot <- slots.get(table.uri)
       interval <- table.checkpointInterval
-    } DeltaHousekeeping.checkpointIfDue(session, table.base, slot, interval)
+    } {
+      DeltaHousekeeping.refreshCached(session, table.base)
+      DeltaHousekeeping.checkpointIfDue(session, table.base, slot, interval)
+    }
 
   private def forget(session: SparkSession, transaction: SessionTransaction): Unit = {
     StagedWrites.forget(transaction.id)

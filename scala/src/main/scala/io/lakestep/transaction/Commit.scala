@@ -34,29 +34,40 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       txn: BegunTransaction,
       tables: Seq[WrittenTable],
       reads: Seq[ReadTable]): CommitOutcome = {
-    val read = tables.toVector.map(t => t -> log(t.path).staged(txn.id, t.pin))
-    read.collectFirst { case (t, commits) if isLost(t, commits) => t } match {
-      case Some(t) =>
-        val path = TablePath.normalise(t.path)
-        CommitOutcome.Conflicted(Evidence(ConflictCheck.TableGone, t.name, path, None, Vector.empty))
-      case None =>
-        val staged =
-          read.map { case (t, commits) => stage(txn, t, commits) }.filterNot(_.changes.isEmpty)
-        if (staged.isEmpty) CommitOutcome.NothingToCommit
-        else {
-          refuseOneLogTwice(staged)
-          staged.foreach(persist(txn, _))
-          order(txn, staged, reads.toVector, options.maxAttempts)
-        }
+    val staged =
+      try Right(tables.toVector.map(stage(txn, _)))
+      catch { case NonFatal(e) => Left(e) }
+    val gone = staged.toSeq.flatten.collectFirst { case Left(conflict) => conflict }
+    val written = staged.map(_.collect { case Right(s) if !s.changes.isEmpty => s })
+    // Whoever ends a transaction by an ABORT entry deletes its staged commits after that.
+    val ended = if (gone.isEmpty && written.exists(_.nonEmpty)) None else abortOf(txn)
+    (written, ended.map(aborted).orElse(gone)) match {
+      case (_, Some(conflict)) => CommitOutcome.Conflicted(conflict)
+      case (Left(cause), None) => throw cause
+      case (Right(Vector()), None) => CommitOutcome.NothingToCommit
+      case (Right(all), None) =>
+        refuseOneLogTwice(all)
+        all.foreach(persist(txn, _))
+        order(txn, all, reads.toVector, options.maxAttempts)
     }
   }
 
-  /** Whether what the session staged is gone: then the table was deleted, or another is there. */
-  private def isLost(table: WrittenTable, commits: Vector[LogCommit]): Boolean =
-    table.stagedTo.exists(last => !commits.lastOption.exists(_.version == last))
+  /** The ABORT entry that ended the transaction, if one did. */
+  private def abortOf(txn: BegunTransaction): Option[Long] =
+    if (amendments.obeysAborts) timeline.refresh().aborted.get(txn.id) else None
 
-  /** Steps 1 and 4. */
-  private def stage(
+  /** Steps 1 and 4. What was staged is gone when the table was deleted, or another is there. */
+  private def stage(txn: BegunTransaction, table: WrittenTable): Either[Conflict, Staged] = {
+    val commits = log(table.path).staged(txn.id, table.pin)
+    if (table.stagedTo.forall(last => commits.lastOption.exists(_.version == last)))
+      Right(flatten(txn, table, commits))
+    else {
+      val path = TablePath.normalise(table.path)
+      Left(Evidence(ConflictCheck.TableGone, table.name, path, None, Vector.empty))
+    }
+  }
+
+  private def flatten(
       txn: BegunTransaction,
       table: WrittenTable,
       commits: Vector[LogCommit]): Staged = {

@@ -21,11 +21,25 @@ private[transaction] final class Finish(world: World) {
 
   /** @param fresh whether the caller has just ordered the entry, so that no outcome need be read */
   def apply(entry: CommitEntry, hash: String, fresh: Boolean): Finished = {
-    val known = if (fresh) None else timeline.readOutcome(entry.number, hash)
-    val finished = end(entry, hash, known.getOrElse(decide(entry, hash)))
+    val finished =
+      try {
+        val known = if (fresh) None else timeline.readOutcome(entry.number, hash)
+        end(entry, hash, known.getOrElse(decide(entry, hash)))
+      } catch { case NonFatal(e) => ended(entry, hash).getOrElse(throw e) }
     cleanUp(entry)
     finished
   }
+
+  /** The end that others gave the entry meanwhile; they have also deleted its staged files. */
+  private def ended(entry: CommitEntry, hash: String): Option[Finished] =
+    try
+      timeline.readOutcome(entry.number, hash).flatMap {
+        case c: Completed => Some(Finished.Completed(c.slots))
+        case a: Aborting =>
+          timeline.readRolledBack(entry.number, hash)
+            .map(end => Finished.RolledBack(a.evidence, Residue.of(entry, end)))
+      }
+    catch { case NonFatal(_) => None }
 
   private def end(entry: CommitEntry, hash: String, outcome: Outcome): Finished = outcome match {
     case c: Completed => Finished.Completed(c.slots)

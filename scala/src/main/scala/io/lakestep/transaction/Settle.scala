@@ -51,11 +51,11 @@ private[transaction] final class Settle(world: World) {
         if (plan.residue.nonEmpty && !amendments.endsWithResidue)
           throw unfinished(job.entry, s"somebody built upon its files in ${job.table.name}")
         val slot = head + 1
-        observer.beforeSettle(job.entry, job.table, slot)
         val place = PublishedCommit.Place(slot, clock.nowMs(), previousMs, None)
         val actions = PublishedCommit
           .settle(plan.actions, plan.residue, job.changes, job.table, job.mark(kind), place)
         val store = stores.forPath(job.table.path)
+        observer.beforeSettle(job.entry, job.table, slot)
         store.putIfAbsent(TablePath.slot(job.table.path, slot), TableLog.text(actions)) match {
           case PutOutcome.Created =>
             observer.settled(job.entry, job.table, slot)
@@ -125,8 +125,17 @@ private[transaction] final class Settle(world: World) {
     val state = states.stateAt(job.table.path, head)
     val previousMs = job.log.read(head).flatMap(_.info).flatMap(_.inCommitTimestampMs)
       .orElse(tail.slot(head).map(_.modifiedMs))
-    def done(how: String) =
-      Done(SettledTable(how, tail.oldestReadable, Vector.empty))
+    // The settling commit itself, where it is still there; else a version after it.
+    lazy val listed = tail.slots.reverseIterator.flatMap(s => job.log.read(s.version)).find { c =>
+      job.isOwn(c) && c.mark.exists(_.kind != MarkKind.Publish)
+    }
+    def done(how: String) = Done(
+      SettledTable(
+        how,
+        listed.map(_.version).orElse(tail.firstOfRun),
+        listed.flatMap(_.info).fold(Vector.empty[String])(PublishedCommit.residueOf)
+      )
+    )
     if (state.metadataId != job.table.tableId) gone
     else
       state.txnVersion(job.appId).map(StateMark.of).filter(_.entry >= job.entry.number) match {
