@@ -10,10 +10,10 @@ import sys
 import textwrap
 
 import pytest
+from driver import Pool
 from pyspark.sql import SparkSession
 
 import lakestep
-from driver import Pool
 
 SMALL = {
     "spark.master": "local[2]",

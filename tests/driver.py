@@ -1,4 +1,4 @@
-"""Spark drivers in processes of their own, which take calls over a pipe and can be halted or killed.
+"""Spark drivers in processes of their own, which take calls over a pipe and can be killed.
 
 `Driver` is the test's end of the pipe; run as a program, this file is the other end. A call names a
 function as ``module:name`` and gets a session as its first argument; calls of one session run one
@@ -176,7 +176,7 @@ class Halts:
         self._order(",".join(steps), self._folder)
 
     def _pipe(self, name):
-        path = os.path.join(self._folder, name)
+        path = Path(self._folder, name)
         os.mkfifo(path)
         return os.open(path, os.O_RDWR)
 

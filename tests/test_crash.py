@@ -35,17 +35,30 @@ def rollback_steps(tables):
 
 def kill_points():
     short = {"beforeOrder:1", "published:1"}
-    for tables in (2, 5):
-        for step, happens in commit_steps(tables):
-            marks = () if tables == 2 and step in short else (LONG,)
-            yield pytest.param(tables, step, happens, marks=marks, id=f"{tables}-{step}")
+    return [
+        pytest.param(
+            tables,
+            step,
+            happens,
+            marks=() if tables == 2 and step in short else (LONG,),
+            id=f"{tables}-{step}",
+        )
+        for tables in (2, 5)
+        for step, happens in commit_steps(tables)
+    ]
 
 
 def conflict_kill_points():
-    for tables in (2, 5):
-        for step in rollback_steps(tables):
-            marks = () if (tables, step) == (2, "settled:1") else (LONG,)
-            yield pytest.param(tables, step, marks=marks, id=f"{tables}-{step}")
+    return [
+        pytest.param(
+            tables,
+            step,
+            marks=() if (tables, step) == (2, "settled:1") else (LONG,),
+            id=f"{tables}-{step}",
+        )
+        for tables in (2, 5)
+        for step in rollback_steps(tables)
+    ]
 
 
 def start_transaction(driver, lake):
@@ -112,9 +125,7 @@ def test_after_a_kill_every_table_has_the_change_or_none_has(
 
 
 @pytest.mark.parametrize(("tables", "step"), conflict_kill_points())
-def test_after_a_kill_in_a_rollback_no_table_has_the_change(
-    drivers, plain, tmp_path, tables, step
-):
+def test_after_a_kill_in_a_rollback_no_table_has_the_change(drivers, plain, tmp_path, tables, step):
     victim, survivor = drivers(2, spare=True)
     lake = Lake(tmp_path, tables)
     kill_at(victim, lake, step, ("beforePublish:2", lambda: rewrite(lake.tables[1], 1)))
@@ -136,14 +147,22 @@ def check_rolled_back(lake):
         assert lake.own_commits(path) == ["close"]
 
 
+COMPLETING = ["beforePublish:1", "beforePublish:2", "beforeDecision:1", "beforeCleanUp:1"]
+ROLLING_BACK = [
+    *("beforePublish:1", "beforeDecision:1", "beforeSettle:1", "beforeSettle:2"),
+    *("beforeRolledBack:1", "beforeCleanUp:1"),
+]
+
+
 @pytest.mark.parametrize("conflict", [False, pytest.param(True, marks=LONG)])
 def test_two_clients_that_recover_in_step_agree(drivers, plain, tmp_path, conflict):
     victim, *clients = drivers(3)
     lake = Lake(tmp_path, 2)
-    kill_at(victim, lake, "published:1")
+    kill_at(victim, lake, "ordered:1")
     if conflict:
         rewrite(lake.tables[1], 1)
-    answers = recover_in_step(clients, lake)
+    barriers, answers = recover_in_step(clients, lake)
+    assert barriers == [{step} for step in (ROLLING_BACK if conflict else COMPLETING)]
     assert answers[0] == answers[1]
     [[entry, _, outcome, residue]] = answers[0]
     assert (entry, residue) == (1, "")
@@ -157,24 +176,24 @@ def test_two_clients_that_recover_in_step_agree(drivers, plain, tmp_path, confli
 
 
 def recover_in_step(clients, lake):
-    """Let two clients recover; both are held before and after each step until the other is, too."""
-    steps = ("beforePublish", "published", "beforeDecision", "decided")
-    steps += ("beforeSettle", "settled", "beforeRolledBack", "rolledBack", "beforeCleanUp")
-    orders = [f"{step}:*" for step in steps]
+    """Let two clients recover, each held before each step until the other is there, too.
+
+    Returns where they were at each barrier, and what RECOVER told them.
+    """
+    orders = [f"{step.split(':')[0]}:*" for step in (*COMPLETING, *ROLLING_BACK)]
     with clients[0].halts(*orders) as one, clients[1].halts(*orders) as two:
-        running = {}
-        for client, halts in zip(clients, (one, two), strict=True):
-            running[halts] = halts.during(client.session(lake.root).start_sql("RECOVER"))
-        held = list(running)
-        met = 0
-        while held:
-            places = {halts: halts.reached() for halts in held}
-            held = [halts for halts in held if places[halts]]
-            met += len(set(places.values())) == 1 and len(held) == 2
-            for halts in held:
+        both = (one, two)
+        answers = [
+            halts.during(client.session(lake.root).start_sql("RECOVER"))
+            for client, halts in zip(clients, both, strict=True)
+        ]
+        barriers = []
+        while any(places := [halts.reached() for halts in both]):
+            assert all(places), f"one client is at {places}"
+            barriers.append(set(places))
+            for halts in both:
                 halts.go()
-        assert met >= 3
-        return [answer.result(TIMEOUT_S) for answer in running.values()]
+        return barriers, [answer.result(TIMEOUT_S) for answer in answers]
 
 
 ZOMBIE_STEPS = [
