@@ -6,6 +6,7 @@ SHELL := bash
 PYTHON ?= python3
 VERSION := $(shell cat VERSION)
 JAR := target/scala-2.13/lakestep-spark_4.2_2.13-$(VERSION).jar
+TEST_JAR := target/lakestep-tests.jar
 WHEEL := dist/lakestep-$(VERSION)-py3-none-any.whl
 BIN := .venv/bin
 # Spark's Python workers must be of the driver's version.
@@ -28,6 +29,10 @@ wheel: $(WHEEL)
 
 $(JAR): $(JAR_SOURCES)
 	project/sbt assembly deltaJars
+	touch $@
+
+$(TEST_JAR): $(JAR) $(shell find scala/src/test -type f)
+	project/sbt Test/packageBin
 	touch $@
 
 .venv/created:
@@ -59,12 +64,12 @@ test: .venv/installed
 test-scala:
 	project/sbt test
 
-test-python: .venv/installed
+test-python: .venv/installed $(TEST_JAR)
 	$(BIN)/python -m pytest tests -m 'not long' --junitxml=$(REPORTS)/pytest.xml
 	LAKESTEP_TEST_API=connect $(BIN)/python -m pytest tests/test_python_api.py -m 'not classic' \
 	  --junitxml=$(REPORTS)/pytest-connect.xml
 
-test-long: .venv/installed
+test-long: .venv/installed $(TEST_JAR)
 	LAKESTEP_TEST_LONG=1 project/sbt test
 	$(BIN)/python -m pytest tests -m long --durations=10
 

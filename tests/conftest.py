@@ -10,6 +10,7 @@ import sys
 import textwrap
 
 import pytest
+from driver import Pool
 from pyspark.sql import SparkSession
 
 import lakestep
@@ -135,3 +136,31 @@ def python():
         return json.loads(answers[-1].removeprefix("ANSWER "))
 
     return run
+
+
+@pytest.fixture(scope="session")
+def pool(tmp_path_factory):
+    """Driver processes for the whole run."""
+    made = Pool(tmp_path_factory.mktemp("drivers"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def drivers(pool):
+    """Lends driver processes; a test may kill them."""
+    lent = []
+
+    def take(number, spare=False):
+        taken = pool.take(number, spare)
+        lent.extend(taken)
+        return taken
+
+    yield take
+    pool.give_back(lent)
+
+
+@pytest.fixture
+def plain(pool):
+    """The driver process with stock Spark and Delta."""
+    return pool.plain()
