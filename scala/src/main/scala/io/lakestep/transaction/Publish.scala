@@ -167,8 +167,9 @@ private[transaction] final class Publish(world: World) {
     def next = after(walk, commit, tail.slot(commit.version))
     commit.mark match {
       case Some(m) if m.isOf(timeline.id, job.entry.number, job.index) =>
+        // A put that landed in a deleted slot hides what stood there, so only the state can tell.
         if (amendments.checksAfterPut && tail.hasCheckpointFrom(commit.version) && !isInState(job, tail))
-          Right(next)
+          byState(job, walk, tail, tail.head.getOrElse(commit.version))
         else if (m.kind == MarkKind.Publish) {
           val part = if (amendments.partsInMarks) m.part else job.table.parts
           Right(next.copy(part = part + 1, slots = walk.slots :+ commit.version))
@@ -197,7 +198,8 @@ private[transaction] final class Publish(world: World) {
     def settled = Left(Vote.Settled(evidence(job, ConflictCheck.Aborted, None, Vector.empty)))
     if (state.metadataId != job.table.tableId) Left(gone(job))
     else {
-      val listed = tail.slots.flatMap(s => job.log.read(s.version)).filter {
+      val run = tail.firstOfRun.getOrElse(head)
+      val listed = tail.slots.filter(_.version >= run).flatMap(s => job.log.read(s.version)).filter {
         _.mark.exists(m => m.isOf(timeline.id, job.entry.number, job.index) && m.kind == MarkKind.Publish)
       }
       val mark = state.txnVersion(job.appId).map(StateMark.of).filter(_.entry >= job.entry.number)
@@ -208,7 +210,7 @@ private[transaction] final class Publish(world: World) {
           val slot = listed.lastOption.map(_.version).orElse(tail.firstOfRun).getOrElse(head)
           Left(Vote.Published(walk.slots :+ slot))
         case Some(StateMark(_, MarkStatus.Partly)) =>
-          known.orElse(Option.when(job.table.parts == 2)(1)) match {
+          Option.when(job.table.parts == 2)(1).orElse(known) match {
             case Some(part) => Right(atHead(job, walk, state, head).copy(part = part + 1))
             case None => Left(cleaned(job))
           }
