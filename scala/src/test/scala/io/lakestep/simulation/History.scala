@@ -84,13 +84,13 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
       ours(s"collector-$i", MainRoot, 1 + random.nextInt(3))((client, _) => client.collect())
     }
     scenario.foreign.zipWithIndex.foreach { case (times, i) =>
-      actor(s"foreign-$i", times, foreign = true) { (client, dice, _) =>
+      actor(s"foreign-$i", times, foreign = true, aims = true) { (client, dice, _) =>
         val writer = new ForeignWriter(world, client, dice)
         () => writer.commit(one(dice))
       }
     }
     scenario.cleaners.zipWithIndex.foreach { case (times, i) =>
-      actor(s"cleaner-$i", times, foreign = true) { (client, dice, _) =>
+      actor(s"cleaner-$i", times, foreign = true, aims = true) { (client, dice, _) =>
         val cleaner = new LogCleaner(world, client)
         val writer = new ForeignWriter(world, client, dice)
         () => {
@@ -117,12 +117,13 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
 
   private def ours(name: String, root: String, times: Int, rules: ConflictRules = ConflictCheck)(
       work: (LakestepClient, SplittableRandom) => Unit): Unit =
-    actor(name, times, foreign = false) { (client, dice, actor) =>
+    actor(name, times, foreign = false, aims = !name.startsWith("client")) { (client, dice, actor) =>
       val session = new LakestepClient(world, client, root, dice, actor, open(root, rules))
       () => work(session, dice)
     }
 
-  private def actor(name: String, times: Int, foreign: Boolean)(
+  /** @param aims whether it mostly waits until an entry is in flight before it does something */
+  private def actor(name: String, times: Int, foreign: Boolean, aims: Boolean)(
       work: (SimulatedClient, SplittableRandom, Scheduler#Actor) => () => Unit): Unit = {
     val dice = random.split()
     val faults = new Faults(
@@ -137,7 +138,8 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
       val client = new SimulatedClient(name, world, actor, faults, skew, foreign)
       val step = work(client, dice, actor)
       (1 to times).foreach { _ =>
-        actor.sleep(dice.nextInt(MostSteps))
+        if (aims && dice.nextInt(4) > 0) actor.await(() => world.store.undecided > 0)
+        else actor.sleep(dice.nextInt(MostSteps))
         explained(step())
       }
     }

@@ -72,6 +72,7 @@ final class Scheduler(
       yieldNow()
     }
 
+    /** Waits for this, or until nobody else of the phase can go on. */
     def await(condition: () => Boolean): Unit = {
       waitsFor = condition
       yieldNow()
@@ -143,7 +144,7 @@ final class Scheduler(
       pick()
     } else {
       reached = phase
-      val from = if (ready.nonEmpty) ready else able
+      val from = if (ready.nonEmpty) ready else if (able.nonEmpty) able else left.filter(_.phase == phase)
       current = if (from.isEmpty) None else Some(from(random.nextInt(from.size)))
       current.foreach(_.sleepsUntil = 0)
       current
