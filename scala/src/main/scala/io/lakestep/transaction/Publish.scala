@@ -207,11 +207,12 @@ private[transaction] final class Publish(world: World) {
       mark match {
         case Some(StateMark(entry, _)) if entry > job.entry.number => settled
         case Some(StateMark(_, MarkStatus.Published)) =>
-          val slot = listed.lastOption.map(_.version).orElse(tail.firstOfRun).getOrElse(head)
-          Left(Vote.Published(walk.slots :+ slot))
+          val slots = listed.map(_.version)
+          Left(Vote.Published(if (slots.isEmpty) Vector(run) else slots))
         case Some(StateMark(_, MarkStatus.Partly)) =>
           Option.when(job.table.parts == 2)(1).orElse(known) match {
-            case Some(part) => Right(atHead(job, walk, state, head).copy(part = part + 1))
+            case Some(part) =>
+              Right(atHead(job, walk, state, head).copy(part = part + 1, slots = listed.map(_.version)))
             case None => Left(cleaned(job))
           }
         case Some(_) => settled
