@@ -8,11 +8,14 @@ VERSION := $(shell cat VERSION)
 JAR := target/scala-2.13/lakestep-spark_4.2_2.13-$(VERSION).jar
 WHEEL := dist/lakestep-$(VERSION)-py3-none-any.whl
 BIN := .venv/bin
+# Spark's Python workers must be of the driver's version.
+export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
 
 BUILD_SOURCES := VERSION build.sbt project/build.properties project/plugins.sbt project/repositories
-JAR_SOURCES := $(BUILD_SOURCES) $(shell find scala/src/main -type f) $(wildcard sql-grammar/*.g4)
+# Folders are named too: a file that goes away changes its folder.
+JAR_SOURCES := $(BUILD_SOURCES) $(shell find scala/src/main) $(wildcard sql-grammar/*.g4)
 WHEEL_SOURCES := python/pyproject.toml python/hatch_build.py python/README.md \
-  $(shell find python/src -type f -not -path '*/__pycache__/*')
+  $(shell find python/src -not -path '*/__pycache__*')
 
 PYTHON_FOLDERS := python tests $(wildcard benchmarks)
 REPORTS := target/test-reports
@@ -58,6 +61,8 @@ test-scala:
 
 test-python: .venv/installed
 	$(BIN)/python -m pytest tests -m 'not long' --junitxml=$(REPORTS)/pytest.xml
+	LAKESTEP_TEST_API=connect $(BIN)/python -m pytest tests/test_python_api.py -m 'not classic' \
+	  --junitxml=$(REPORTS)/pytest-connect.xml
 
 test-long: .venv/installed
 	LAKESTEP_TEST_LONG=1 project/sbt test
@@ -71,6 +76,6 @@ bench: .venv/installed
 
 check: .venv/installed
 	project/sbt scalafmtCheckAll scalafmtSbtCheck
-	$(BIN)/ruff check --config python/pyproject.toml $(PYTHON_FOLDERS)
-	$(BIN)/ruff format --check --config python/pyproject.toml $(PYTHON_FOLDERS)
+	$(BIN)/ruff check $(PYTHON_FOLDERS)
+	$(BIN)/ruff format --check $(PYTHON_FOLDERS)
 	cd python && ../$(BIN)/mypy

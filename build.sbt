@@ -7,12 +7,23 @@ ThisBuild / scalaVersion := "2.13.18"
 
 /** The `--add-opens` that Spark itself passes to a JDK 17 driver. */
 val sparkJvmOptions = Seq(
-  "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect",
-  "java.base/java.io", "java.base/java.net", "java.base/java.nio", "java.base/java.util",
-  "java.base/java.util.concurrent", "java.base/java.util.concurrent.atomic",
-  "java.base/jdk.internal.ref", "java.base/sun.nio.ch", "java.base/sun.nio.cs",
-  "java.base/sun.security.action", "java.base/sun.util.calendar"
-).map(module => s"--add-opens=$module=ALL-UNNAMED") ++ Seq("-Djdk.reflect.useDirectMethodHandle=false")
+  "java.base/java.lang",
+  "java.base/java.lang.invoke",
+  "java.base/java.lang.reflect",
+  "java.base/java.io",
+  "java.base/java.net",
+  "java.base/java.nio",
+  "java.base/java.util",
+  "java.base/java.util.concurrent",
+  "java.base/java.util.concurrent.atomic",
+  "java.base/jdk.internal.ref",
+  "java.base/sun.nio.ch",
+  "java.base/sun.nio.cs",
+  "java.base/sun.security.action",
+  "java.base/sun.util.calendar"
+).map(module => s"--add-opens=$module=ALL-UNNAMED") ++ Seq(
+  "-Djdk.reflect.useDirectMethodHandle=false"
+)
 
 lazy val deltaJars = taskKey[File]("A folder with the JARs that Delta adds to Spark's own")
 
@@ -39,8 +50,15 @@ lazy val lakestep = (project in file("."))
       "org.scalatest" %% "scalatest" % "3.2.20" % Test
     ),
     scalacOptions ++= Seq(
-      "-deprecation", "-feature", "-unchecked", "-release", "17",
-      "-Werror", "-Xlint", "-Wunused", "-Wconf:src=.*/src_managed/.*:s"
+      "-deprecation",
+      "-feature",
+      "-unchecked",
+      "-release",
+      "17",
+      "-Werror",
+      "-Xlint",
+      "-Wunused",
+      "-Wconf:src=.*/src_managed/.*:s"
     ),
     javacOptions ++= Seq("-source", "17", "-target", "17"),
     Compile / resourceGenerators += Def.task {
@@ -52,6 +70,12 @@ lazy val lakestep = (project in file("."))
     Test / parallelExecution := false,
     Test / javaOptions ++= sparkJvmOptions ++ Seq("-Xmx3g"),
     Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oDF"),
+    // Tests tagged LongTest run by `make test-long`, and there alone.
+    Test / testOptions += Tests.Argument(
+      TestFrameworks.ScalaTest,
+      if (sys.env.contains("LAKESTEP_TEST_LONG")) "-n" else "-l",
+      "io.lakestep.LongTest"
+    ),
     assembly / assemblyJarName := s"lakestep-spark_4.2_2.13-${version.value}.jar",
     assembly / assemblyOption ~= (_.withIncludeScala(false)),
     assembly / packageOptions += Package.ManifestAttributes(

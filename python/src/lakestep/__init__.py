@@ -8,8 +8,9 @@
 ...     spark.sql("INSERT INTO lineitems SELECT * FROM new_lineitems")
 
 Importing this package makes PySpark raise its exceptions for errors of Lakestep and adds
-``withTransaction`` to readers and writers; Spark Connect's classes get the same with the first
-`transaction` or `recover` on a Connect session. Nothing else in PySpark is changed.
+``withTransaction`` to readers and writers; Spark Connect's classes get the same by `configure` of a
+Connect session, or by the first `transaction` or `recover` on one. Nothing else in PySpark is
+changed.
 """
 
 from lakestep import _errors, _writer

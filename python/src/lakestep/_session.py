@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,9 @@ def configure(
     >>> spark = lakestep.configure(SparkSession.builder).getOrCreate()  # doctest: +SKIP
     """
     user = _UserSettings(builder)
+    if user.wants_connect():
+        _errors.install(connect=True)
+        _writer.install(connect=True)
     if root is not None:
         _set_root(builder, user, root)
     if user.is_remote_server():
@@ -170,8 +174,14 @@ class _UserSettings:
         return [item.strip() for item in (self.get(key) or "").split(",") if item.strip()]
 
     def is_remote_server(self) -> bool:
-        remote = self._options.get("spark.remote") or os.environ.get("SPARK_REMOTE") or ""
-        return str(remote).startswith("sc://")
+        return self._remote().startswith("sc://")
+
+    def wants_connect(self) -> bool:
+        mode = self.get("spark.api.mode") or os.environ.get("SPARK_API_MODE") or ""
+        return bool(self._remote()) or mode.lower() == "connect"
+
+    def _remote(self) -> str:
+        return str(self._options.get("spark.remote") or os.environ.get("SPARK_REMOTE") or "")
 
     def jars_are_fixed(self) -> bool:
         """Return whether Spark will take its JARs from the arguments, whatever the builder says."""
@@ -207,7 +217,7 @@ def _submit_arguments(text: str) -> dict[str, str]:
     words = shlex.split(text)
     settings: dict[str, str] = {}
     named: dict[str, str] = {}
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in zip_longest(words, words[1:], fillvalue=""):
         flag, equals, inline = word.partition("=")
         value = inline if equals else following
         if flag in ("--conf", "-c"):

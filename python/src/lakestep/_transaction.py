@@ -68,9 +68,9 @@ class Transaction:
         self._end("commit()")
         try:
             row = self._spark.sql("COMMIT").collect()[0]
-        except _errors.StateUnknownError:
-            raise
         except Exception as failure:
+            # A failed COMMIT refuses every further statement until ROLLBACK, which then changes
+            # nothing on storage, also when the outcome is not known.
             _roll_back_after(self._spark, failure)
             raise
         self._entry = row["entry"]
@@ -166,12 +166,16 @@ def _add_note(error: BaseException, note: str) -> None:
 
 @dataclass(frozen=True)
 class Recovered:
-    """An unfinished transaction that `recover` brought to its end."""
+    """An unfinished transaction that `recover` brought to its end.
 
+    `residue` says what of a rolled back transaction could not be separated from foreign commits
+    that build on it; it is empty otherwise.
+    """
+
+    entry: int
     transaction_id: str
-    entry: int | None
     outcome: str
-    tables: int
+    residue: str
 
 
 def recover(spark: SparkSession) -> list[Recovered]:
@@ -182,7 +186,7 @@ def recover(spark: SparkSession) -> list[Recovered]:
     Parameters
     ----------
     spark : SparkSession
-        A session configured by `lakestep.configure`, with no open transaction.
+        A session configured by `lakestep.configure`.
 
     Returns
     -------
@@ -191,11 +195,6 @@ def recover(spark: SparkSession) -> list[Recovered]:
     """
     _session.meet(spark)
     return [
-        Recovered(
-            transaction_id=row["transaction_id"],
-            entry=row["entry"],
-            outcome=row["outcome"],
-            tables=row["tables"],
-        )
+        Recovered(row["entry"], row["transaction_id"], row["outcome"], row["residue"])
         for row in spark.sql("RECOVER").collect()
     ]

@@ -93,7 +93,7 @@ def _with_transaction(self: _Target, txn: Transaction) -> _Target:
 
 
 def _session_of(target: Any) -> Any:  # noqa: ANN401
-    # Connect's reader calls its session `_client`.
+    # Connect's reader calls its session `_client`; its merge holds only the session's client there.
     session = getattr(target, "_spark", None)
     return session if session is not None else target._client
 
@@ -101,5 +101,5 @@ def _session_of(target: Any) -> Any:  # noqa: ANN401
 def _session_identity(session: Any) -> object:  # noqa: ANN401
     """Return what two Python objects for one session of the JVM or server have in common."""
     if is_connect(session):
-        return ("connect", session.session_id)
+        return ("connect", session._session_id)
     return ("classic", session._jsparkSession.sessionUUID())

@@ -2,14 +2,13 @@ package io.lakestep
 
 import io.delta.sql.DeltaSparkSessionExtension
 import org.apache.spark.sql.SparkSessionExtensions
-import org.apache.spark.sql.delta.lakestep.SparkInternals
+import org.apache.spark.sql.delta.lakestep.{BaseTransactionBackstop, SparkInternals}
 import org.apache.spark.sql.internal.StaticSQLConf
 
-import io.lakestep.catalog.CatalogSetting
 import io.lakestep.overlay.{BaseWriteGuard, OverlaySettings}
-import io.lakestep.session.NoBaseWrites
+import io.lakestep.session.{CatalogSetting, NoBaseWrites, Sessions}
 import io.lakestep.sql.{
-  LakestepParser, ParserOrder, RedirectRelations, RedirectTables, ResolveTransactionBlock, StatementStrategy
+  LakestepParser, ParserOrder, RedirectRelations, RedirectTables, ResolveTransactionBlock, StatementStrategy, TransactionGuard
 }
 
 /**
@@ -26,6 +25,7 @@ class LakestepExtensions extends (SparkSessionExtensions => Unit) {
       CatalogSetting.install(conf)
     }
     BaseWriteGuard.set(NoBaseWrites)
+    BaseTransactionBackstop.install(Sessions.isOpen)
     if (listsDelta) ParserOrder.injectOutermost(extensions, new LakestepParser(_, _))
     else {
       new DeltaSparkSessionExtension().apply(extensions)
@@ -33,8 +33,9 @@ class LakestepExtensions extends (SparkSessionExtensions => Unit) {
     }
     extensions.injectHintResolutionRule(RedirectTables(_))
     extensions.injectResolutionRule(RedirectRelations(_))
-    extensions.injectOptimizerRule(RedirectRelations(_))
+    extensions.injectPlanNormalizationRule(RedirectRelations(_))
     extensions.injectResolutionRule(ResolveTransactionBlock(_))
+    new TransactionGuard(Sessions.isOpen).inject(extensions)
     extensions.injectPlannerStrategy(StatementStrategy(_))
   }
 

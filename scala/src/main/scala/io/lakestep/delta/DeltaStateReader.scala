@@ -1,3 +1,44 @@
 package io.lakestep.delta
 
-object DeltaStateReader
+import java.net.URI
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.delta.lakestep.DeltaState
+
+/**
+ * Reads the state of a table through Delta, checkpoints included. Needed only where commits are
+ * gone from the log, and for the header of a table whose metadata a transaction changes.
+ */
+object DeltaStateReader extends StateReader {
+
+  override def stateAt(tablePath: String, version: Long): TableState =
+    new Snapshot(new DeltaState(SparkSession.active, new Path(new URI(tablePath)), version))
+
+  private final class Snapshot(state: DeltaState) extends TableState {
+
+    override def version: Long = state.version
+
+    override def liveFiles(paths: Set[String]): Map[String, LiveFile] =
+      state.addFiles(paths).map(parsed).collect { case a: AddFile => a.path -> LiveFile(a) }.toMap
+
+    override def txnVersion(appId: String): Option[Long] = state.txnVersion(appId)
+
+    override lazy val metaData: MetaData =
+      parsed(state.metadata) match {
+        case m: MetaData => m
+        case other => throw new IllegalStateException(s"Delta's metadata reads as ${other.kind}")
+      }
+
+    override lazy val protocol: Protocol =
+      parsed(state.protocol) match {
+        case p: Protocol => p
+        case other => throw new IllegalStateException(s"Delta's protocol reads as ${other.kind}")
+      }
+
+    override def domain(name: String): Option[DomainMetadata] =
+      state.domain(name).map(parsed).collect { case d: DomainMetadata => d }
+
+    private def parsed(line: String): Action = Action.parse(line)
+  }
+}

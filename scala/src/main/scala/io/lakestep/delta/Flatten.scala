@@ -105,7 +105,9 @@ object Flatten {
     actions
       .collect { case m: MetaData => m }
       .lastOption
-      .filterNot(m => table.pinned.exists(_.metaData.body == m.body))
+      .filterNot { m =>
+        table.pinned.exists(p => Json.canonical(p.metaData.body) == Json.canonical(m.body))
+      }
 
   private def lastOf[A](actions: Vector[A])(key: A => String): Vector[A] =
     actions.groupBy(key).toVector.sortBy(_._1).map(_._2.last)

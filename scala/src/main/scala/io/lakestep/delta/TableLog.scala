@@ -134,7 +134,11 @@ object TableLog {
   /** The actions of a file of JSON lines. Condition: LAKESTEP_LOG_CORRUPT, naming the file. */
   def parse(file: String, bytes: Array[Byte]): Vector[Action] =
     try new String(bytes, UTF_8).linesIterator.filterNot(_.isBlank).map(Action.parse).toVector
-    catch { case NonFatal(e) => throw Errors.caused("LAKESTEP_LOG_CORRUPT", e, parameters(file, String.valueOf(e.getMessage).linesIterator.next()): _*) }
+    catch {
+      case NonFatal(e) =>
+        val reason = String.valueOf(e.getMessage).takeWhile(_ != '\n')
+        throw Errors.caused("LAKESTEP_LOG_CORRUPT", e, parameters(file, reason): _*)
+    }
 
   def text(actions: Seq[Action]): Array[Byte] =
     actions.map(a => io.lakestep.Json.text(a.node)).mkString("", "\n", "\n").getBytes(UTF_8)

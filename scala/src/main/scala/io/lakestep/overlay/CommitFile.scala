@@ -8,6 +8,7 @@ import java.util.{Arrays, Iterator => JIterator}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
+import io.lakestep.LakestepConf
 import io.lakestep.storage.{HadoopObjectStores, ObjectStore, PutOutcome}
 
 /** Creates commit files by put-if-absent, as a Delta log store promises to. */
@@ -26,7 +27,8 @@ private[overlay] object CommitFile {
       actions: JIterator[String],
       configuration: Configuration): Unit = {
     val path = physical.toUri.toString
-    val store = new HadoopObjectStores(configuration).forPath(path)
+    val durable = LakestepConf.SyncFiles.from(key => Option(configuration.get(key)))
+    val store = new HadoopObjectStores(configuration, durable).forPath(path)
     val bytes = linesOf(actions)
     store.putIfAbsent(path, bytes) match {
       case PutOutcome.Created => ()

@@ -80,7 +80,10 @@ object OverlayPath {
   def parse(path: Path): OverlayPath =
     find(path).getOrElse(throw Errors("LAKESTEP_OVERLAY_PATH_INVALID", "path" -> path.toString))
 
-  /** As `parse`; nothing where the path stops above a base path, or is none of ours. */
+  /**
+   * As `parse`; nothing where the path stops above a base path, or is none of ours. Delta looks
+   * for a `_delta_log` in every folder upwards, which must not be taken for an authority.
+   */
   private[overlay] def find(path: Path): Option[OverlayPath] = {
     val uri = path.toUri
     if (!isOverlay(path)) None
@@ -88,7 +91,8 @@ object OverlayPath {
       for {
         chain <- Option(uri.getAuthority).flatMap(Chain.parse)
         base <- uri.getPath match {
-          case Shape(scheme, authority, rest) if !Scheme.equalsIgnoreCase(scheme) =>
+          case Shape(scheme, authority, rest)
+              if !Scheme.equalsIgnoreCase(scheme) && authority != LogEntry.LogFolder =>
             val owner = if (authority == NoAuthority) null else authority
             Some(new Path(scheme, owner, Option(rest).getOrElse("/")))
           case _ => None

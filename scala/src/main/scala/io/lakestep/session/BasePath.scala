@@ -8,6 +8,9 @@ import org.apache.hadoop.fs.Path
 /** One spelling for one table, so that two paths to one log cannot become two tables. */
 object BasePath {
 
+  /** As stores, timeline entries and bindings write a path: an escaped URI. */
+  def uri(path: Path): String = path.toUri.toString
+
   /** The qualified path; on a local disk with its symbolic links followed. */
   def canonical(path: Path, conf: Configuration): Path = {
     val qualified = path.getFileSystem(conf).makeQualified(path)

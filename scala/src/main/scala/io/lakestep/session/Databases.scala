@@ -5,10 +5,10 @@ import java.util.concurrent.{ConcurrentHashMap, Executors, ThreadFactory}
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 
-import io.lakestep.LakestepConf
+import io.lakestep.{Clock, Ids, LakestepConf}
 import io.lakestep.delta.DeltaStateReader
 import io.lakestep.storage.HadoopObjectStores
-import io.lakestep.transaction.{Clock, CommitObserver, Database, DatabaseOptions, Ids}
+import io.lakestep.transaction.{CommitObserver, Database, DatabaseOptions}
 
 /** One [[Database]] for each timeline root of this process, shared by its sessions. */
 object Databases {
@@ -21,7 +21,7 @@ object Databases {
   def root(session: SparkSession): String = {
     val configured = LakestepConf.Root.from(session.conf.getOption)
     val path = new Path(configured.getOrElse(s"${session.sessionState.conf.warehousePath}/_lakestep"))
-    BasePath.canonical(path, session.sessionState.newHadoopConf()).toString
+    BasePath.uri(BasePath.canonical(path, session.sessionState.newHadoopConf()))
   }
 
   private def open(session: SparkSession)(root: String): Database = {
@@ -32,10 +32,11 @@ object Databases {
       states = DeltaStateReader,
       clock = Clock.system,
       ids = Ids.random,
-      observer = conf(LakestepConf.Observer).fold(CommitObserver.none)(observer),
+      observer = conf(LakestepConf.Observer).fold[CommitObserver](CommitObserver.Silent)(observer),
       options = DatabaseOptions(
         maxAttempts = conf(LakestepConf.MaxAttempts),
-        executor = Executors.newFixedThreadPool(conf(LakestepConf.PublishThreads), Daemons)
+        syncDataFiles = conf(LakestepConf.SyncFiles),
+        publishExecutor = Executors.newFixedThreadPool(conf(LakestepConf.PublishThreads), Daemons)
       )
     )
   }

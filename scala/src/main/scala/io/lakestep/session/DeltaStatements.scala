@@ -4,6 +4,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.delta.lakestep.{DeltaFacts, StagingListener, StagingObserver}
 
 import io.lakestep.Errors
+import io.lakestep.delta.{Action, MetaData, PinnedHeader, Protocol}
 
 /**
  * Every Delta transaction that a statement of an open transaction starts: refused on a base table,
@@ -19,11 +20,7 @@ object DeltaStatements {
 
     override def starting(dataPath: Path, facts: => DeltaFacts): Unit =
       if (!transaction.owns(dataPath)) {
-        throw Errors(
-          "LAKESTEP_BASE_TABLE_IN_TRANSACTION",
-          "table" -> dataPath.toString,
-          "transaction" -> transaction.id
-        )
+        throw Errors("LAKESTEP_DELTA_TRANSACTION_ON_BASE_TABLE", "table" -> dataPath.toString)
       } else {
         transaction.table(dataPath).foreach { table =>
           val found = facts
@@ -42,11 +39,18 @@ object DeltaStatements {
               rowTracking = found.rowTracking,
               changeDataFeed = found.changeDataFeed,
               columnMapping = found.columnMapping,
-              checkpointInterval = found.checkpointInterval
+              checkpointInterval = found.checkpointInterval,
+              pinned = pinned(found)
             )
           )
           transaction.checkCombination(table, table.base.toString)
         }
+      }
+
+    private def pinned(facts: DeltaFacts): PinnedHeader =
+      (Action.parse(facts.metadata), Action.parse(facts.protocol)) match {
+        case (m: MetaData, p: Protocol) => PinnedHeader(m, p, facts.domains)
+        case (m, p) => throw new IllegalStateException(s"Delta's header reads as ${m.kind}, ${p.kind}")
       }
   }
 }

@@ -6,9 +6,9 @@ import org.apache.spark.sql.SparkSession
 import io.lakestep.Errors
 import io.lakestep.delta.DeltaHousekeeping
 import io.lakestep.overlay.StagedWrites
-import io.lakestep.timeline.TimelineEntry
+import io.lakestep.timeline.CommitEntry
 import io.lakestep.transaction.{
-  BeginRequest, CommitOutcome, IsolationLevel, RecoveredEntry
+  BeginRequest, CommitOutcome, IsolationLevel, RecoveryReport
 }
 
 /** What COMMIT reports: no entry when the transaction wrote nothing. */
@@ -24,6 +24,7 @@ object Lifecycle {
       case SessionState.Failed(id) =>
         throw Errors("LAKESTEP_TRANSACTION_FAILED", "transaction" -> id)
       case SessionState.Idle =>
+        CatalogSetting.check(session)
         val database = Databases.of(session)
         val begun = database.begin(
           BeginRequest(
@@ -47,18 +48,18 @@ object Lifecycle {
     // statement may run outside a transaction that its author believes to be open.
     Sessions.set(session, SessionState.Failed(transaction.id), -1L)
     transaction.database.commit(transaction.begun, tables) match {
-      case CommitOutcome.Committed(entry, slots) =>
-        end(session, transaction, entry)
-        checkpoint(session, transaction, slots)
-        CommitReport(transaction.id, Some(entry), tables.size)
+      case done: CommitOutcome.Committed =>
+        end(session, transaction, done.entry.number)
+        afterPublish(session, transaction, done.versions)
+        CommitReport(transaction.id, Some(done.entry.number), done.entry.tables.size)
       case CommitOutcome.NothingToCommit =>
         transaction.database.discard(transaction.begun, transaction.touchedPaths)
         end(session, transaction, -1L)
         CommitReport(transaction.id, None, 0)
-      case CommitOutcome.Conflicted(conflict) =>
+      case CommitOutcome.Conflicted(conflict, _) =>
         forget(session, transaction)
-        throw conflict.toException(transaction.id)
-      case CommitOutcome.Unknown(cause) =>
+        throw ConflictError(transaction.id, conflict)
+      case CommitOutcome.Unknown(cause, _) =>
         forget(session, transaction)
         throw Errors.caused(
           "LAKESTEP_TRANSACTION_STATE_UNKNOWN",
@@ -81,10 +82,9 @@ object Lifecycle {
       transaction.id
   }
 
-  def recover(session: SparkSession): Seq[RecoveredEntry] =
-    Databases.of(session).recover().entries
+  def recover(session: SparkSession): RecoveryReport = Databases.of(session).recover()
 
-  def unfinished(session: SparkSession): Seq[TimelineEntry] = Databases.of(session).unfinished()
+  def unfinished(session: SparkSession): Seq[CommitEntry] = Databases.of(session).unfinished()
 
   private def required(session: SparkSession, statement: String): SessionTransaction =
     Sessions.open(session).getOrElse(
@@ -96,15 +96,18 @@ object Lifecycle {
     forget(session, transaction)
   }
 
-  private def checkpoint(
+  private def afterPublish(
       session: SparkSession,
       transaction: SessionTransaction,
       slots: Map[String, Long]): Unit =
     for {
       table <- transaction.touched
-      slot <- slots.get(table.base.toString)
+      slot <- slots.get(table.uri)
       interval <- table.checkpointInterval
-    } DeltaHousekeeping.checkpointIfDue(session, table.base, slot, interval)
+    } {
+      DeltaHousekeeping.refreshCached(session, table.base)
+      DeltaHousekeeping.checkpointIfDue(session, table.base, slot, interval)
+    }
 
   private def forget(session: SparkSession, transaction: SessionTransaction): Unit = {
     StagedWrites.forget(transaction.id)

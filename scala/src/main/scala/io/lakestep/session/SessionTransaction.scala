@@ -45,7 +45,7 @@ final class SessionTransaction(val begun: BegunTransaction, val database: Databa
   private def touch(canonical: Path, conf: Configuration): Option[TouchedTable] =
     if (!canonical.getFileSystem(conf).exists(new Path(canonical, "_delta_log"))) None
     else {
-      val pin = database.pin(begun, canonical.toString, notBelow = -1L)
+      val pin = database.pin(begun, BasePath.uri(canonical), notBelow = -1L)
       val overlay = OverlayPath(Chain(pin, Vector(id)), canonical).toPath
       val table = new TouchedTable(canonical, pin, overlay)
       tables.put(canonical.toString, table)
@@ -63,7 +63,7 @@ final class SessionTransaction(val begun: BegunTransaction, val database: Databa
 
   def touched: Seq[TouchedTable] = synchronized(tables.values.toSeq)
 
-  def touchedPaths: Seq[String] = touched.map(_.base.toString)
+  def touchedPaths: Seq[String] = touched.map(_.uri)
 
   /** Tables with staged commits, in the order of their first touch. */
   def written: Seq[WrittenTable] = {
@@ -99,7 +99,7 @@ final class SessionTransaction(val begun: BegunTransaction, val database: Databa
 
   private def cutBackTo(before: Map[String, Long], invalidate: Path => Unit): Unit =
     stagedSince(before).foreach { case (table, keep, last) =>
-      database.dropStaged(begun, table.base.toString, keep + 1 to last)
+      database.dropStaged(begun, table.uri, keep + 1 to last)
       StagedWrites.cutBack(id, table.base.toString, table.pin, keep)
       table.forgetAfter(keep)
       invalidate(table.overlay)

@@ -44,6 +44,18 @@ object Sessions {
 
   def isOpen(session: SparkSession): Boolean = state(session) != SessionState.Idle
 
+  def isOpenTransaction(session: SparkSession, id: String): Boolean = state(session) match {
+    case SessionState.Open(transaction) => transaction.id == id
+    case _ => false
+  }
+
+  /** Whether this transaction is open or failed, so that ROLLBACK would end it. */
+  def isCurrent(session: SparkSession, id: String): Boolean = state(session) match {
+    case SessionState.Open(transaction) => transaction.id == id
+    case SessionState.Failed(failed) => failed == id
+    case SessionState.Idle => false
+  }
+
   /** The newest entry this session has read or written: no later BEGIN goes behind it. */
   def seenEntry(session: SparkSession): Long = slot(session).seenEntry
 

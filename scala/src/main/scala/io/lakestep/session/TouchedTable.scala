@@ -2,6 +2,7 @@ package io.lakestep.session
 
 import org.apache.hadoop.fs.Path
 
+import io.lakestep.delta.PinnedHeader
 import io.lakestep.transaction.WrittenTable
 
 /** What COMMIT and the combination rules must know of a table, read from its pinned snapshot. */
@@ -13,10 +14,14 @@ final case class TableFacts(
     rowTracking: Boolean,
     changeDataFeed: Boolean,
     columnMapping: Boolean,
-    checkpointInterval: Int)
+    checkpointInterval: Int,
+    pinned: PinnedHeader)
 
 /** A table that the open transaction has read or written: its pin, its overlay, its statements. */
 final class TouchedTable(val base: Path, val pin: Long, val overlay: Path) {
+
+  /** The base path as the timeline writes it. */
+  val uri: String = BasePath.uri(base)
 
   @volatile private var facts: Option[TableFacts] = None
   @volatile private var statements: Vector[(Long, StatementKind)] = Vector.empty
@@ -69,13 +74,14 @@ final class TouchedTable(val base: Path, val pin: Long, val overlay: Path) {
       throw new IllegalStateException(s"$base was staged without a Delta transaction")
     )
     WrittenTable(
-      path = base.toString,
+      path = uri,
       name = known.name,
       tableId = known.tableId,
       pin = pin,
       inCommitTimestamps = known.inCommitTimestamps,
       rowTracking = known.rowTracking,
-      rowIdHighWaterMark = known.rowIdHighWaterMark
+      rowIdHighWaterMark = known.rowIdHighWaterMark,
+      pinned = Some(known.pinned)
     )
   }
 }

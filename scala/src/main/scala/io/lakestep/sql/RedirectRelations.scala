@@ -16,13 +16,23 @@ import io.lakestep.session.Sessions
 final case class RedirectRelations(session: SparkSession) extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (!Sessions.isOpen(session)) plan
-    else {
+    if (!Sessions.isOpen(session)) {
+      plan.foreachWithSubqueries(refuseEnded)
+      plan
+    } else {
       AnalysisHelper.allowInvokingTransformsInAnalyzer {
         plan.transformDownWithSubqueries {
           case leaf if leaf.children.isEmpty => redirect(leaf)
         }
       }
+    }
+
+  private def refuseEnded(leaf: LogicalPlan): Unit =
+    OverlayRelation.table(leaf).map(_._1).filter(OverlayPath.isOverlay).foreach { path =>
+      throw Errors(
+        "LAKESTEP_DATAFRAME_OF_ENDED_TRANSACTION",
+        "table" -> OverlayPath.parse(path).base.toString
+      )
     }
 
   private def redirect(leaf: LogicalPlan): LogicalPlan = {

@@ -3,7 +3,10 @@ package io.lakestep.sql
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{UnresolvedRelation, UnresolvedTable, UnresolvedTableOrView}
-import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, LogicalPlan, UnresolvedDataSource}
+import org.apache.spark.sql.catalyst.plans.logical.{
+  AnalysisHelper, AppendData, LogicalPlan, OverwriteByExpression, OverwritePartitionsDynamic,
+  UnresolvedDataSource, V2WriteCommand
+}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.delta.{UnresolvedPathBasedDeltaTable, UnresolvedPathBasedDeltaTableRelation, UnresolvedPathBasedTable}
@@ -59,6 +62,15 @@ final case class RedirectTables(session: SparkSession) extends Rule[LogicalPlan]
           path.foreach(refuseOverlay)
           save
       }
+    case write: V2WriteCommand =>
+      write match {
+        case w: AppendData => checkTransactionOption(CaseInsensitiveMap(w.writeOptions))
+        case w: OverwriteByExpression => checkTransactionOption(CaseInsensitiveMap(w.writeOptions))
+        case w: OverwritePartitionsDynamic =>
+          checkTransactionOption(CaseInsensitiveMap(w.writeOptions))
+        case _ =>
+      }
+      write
     case table @ UnresolvedTable(Seq(delta, path), _, _) if isDelta(delta) =>
       done(table.copy(multipartIdentifier = Seq(delta, overlay(path, Map.empty))))
     case table @ UnresolvedTableOrView(Seq(delta, path), _, _, _) if isDelta(delta) =>

@@ -10,6 +10,8 @@ import org.apache.spark.sql.types.{
 }
 
 import io.lakestep.session.{Lifecycle, SessionState, Sessions}
+import io.lakestep.timeline.CommitEntry
+import io.lakestep.transaction.Finished
 
 private[sql] object Columns {
   def apply(columns: (String, DataType)*): Seq[Attribute] =
@@ -34,7 +36,7 @@ final case class BeginTransaction(name: Option[String]) extends LeafRunnableComm
       Row(
         begun.id,
         begun.name.orNull,
-        begun.isolation.toString,
+        begun.isolation.name,
         begun.readOnly,
         begun.snapshot,
         new Timestamp(begun.requestedAtMs)
@@ -95,12 +97,12 @@ final case class ShowTransactions() extends LeafRunnableCommand {
     }
     own.toSeq ++ Lifecycle.unfinished(session).map { e =>
       Row(
-        e.transactionId,
-        e.name.orNull,
-        e.user,
+        e.transaction.id,
+        e.transaction.name.orNull,
+        e.transaction.user,
         "INFLIGHT",
         e.number,
-        new Timestamp(e.beganAtMs),
+        new Timestamp(e.transaction.requestedAtMs),
         e.tables.map(_.name).mkString(", ")
       )
     }
@@ -118,7 +120,18 @@ final case class Recover() extends LeafRunnableCommand {
   )
 
   override def run(session: SparkSession): Seq[Row] =
-    Lifecycle.recover(session).map { r =>
-      Row(r.entry, r.transactionId, r.outcome, r.residue.mkString("; "))
+    {
+      val report = Lifecycle.recover(session)
+      report.finished.map { case (entry, end) =>
+        end match {
+          case Finished.Completed(_) => row(entry, "COMPLETED", Nil)
+          case Finished.RolledBack(_, residue) => row(entry, "ROLLED_BACK", residue)
+        }
+      } ++ report.failed.map { case (entry, cause) =>
+        row(entry, s"FAILED: ${cause.getMessage}", Nil)
+      }
     }
+
+  private def row(entry: CommitEntry, outcome: String, residue: Seq[String]): Row =
+    Row(entry.number, entry.transaction.id, outcome, residue.mkString("; "))
 }

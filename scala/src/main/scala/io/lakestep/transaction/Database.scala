@@ -116,6 +116,17 @@ final class Database private[lakestep] (
     timeline.deleteRequested(txn.id)
   }
 
+  /** Takes staged commits of an open transaction back: those of a statement that failed. Idempotent. */
+  def dropStaged(txn: BegunTransaction, tablePath: String, versions: Seq[Long]): Unit =
+    versions.foreach { version =>
+      val file = TablePath.stagedSlot(TablePath.normalise(tablePath), txn.id, version)
+      stores.forPath(tablePath).delete(file)
+    }
+
+  /** Entries that nobody has finished yet; helps none of them. */
+  def unfinished(): Vector[CommitEntry] =
+    if (timeline.existingId.isEmpty) Vector.empty else timeline.refresh().unfinished
+
   /** Finishes everything that is unfinished, oldest first. Any number of clients may do it at once. */
   def recover(): RecoveryReport =
     if (timeline.existingId.isEmpty) RecoveryReport(Vector.empty, Vector.empty) else helpAll()

@@ -10,6 +10,8 @@ import io.lakestep.timeline.{CommitEntry, EntryTable}
 private[transaction] sealed trait Vote
 
 private[transaction] object Vote {
+
+  /** Every part is in the log; slots whose commits were cleaned up meanwhile are left out. */
   final case class Published(slots: Vector[Long]) extends Vote
   final case class Conflicting(conflict: Conflict) extends Vote
 
@@ -71,11 +73,11 @@ private[transaction] final class Publish(world: World) {
         if (attempts == 0)
           throw unfinished(job.entry, s"other writers of ${job.table.name} took every slot")
         val slot = walk.cursor + 1
-        observer.beforePublish(job.entry, job.table, walk.part, slot)
         val place =
           PublishedCommit.Place(slot, clock.nowMs(), walk.previousMs, walk.rowIdHighWaterMark)
         val actions = PublishedCommit.publish(job.changes, job.table, job.mark(walk.part), place)
         val store = stores.forPath(job.table.path)
+        observer.beforePublish(job.entry, job.table, walk.part, slot)
         store.putIfAbsent(TablePath.slot(job.table.path, slot), TableLog.text(actions)) match {
           case PutOutcome.Created =>
             observer.published(job.entry, job.table, walk.part, slot)

@@ -51,11 +51,11 @@ private[transaction] final class Settle(world: World) {
         if (plan.residue.nonEmpty && !amendments.endsWithResidue)
           throw unfinished(job.entry, s"somebody built upon its files in ${job.table.name}")
         val slot = head + 1
-        observer.beforeSettle(job.entry, job.table, slot)
         val place = PublishedCommit.Place(slot, clock.nowMs(), previousMs, None)
         val actions = PublishedCommit
           .settle(plan.actions, plan.residue, job.changes, job.table, job.mark(kind), place)
         val store = stores.forPath(job.table.path)
+        observer.beforeSettle(job.entry, job.table, slot)
         store.putIfAbsent(TablePath.slot(job.table.path, slot), TableLog.text(actions)) match {
           case PutOutcome.Created =>
             observer.settled(job.entry, job.table, slot)

@@ -60,6 +60,7 @@ class OverlayPathTest extends AnyFunSuite {
       "lakestep://1.t1/file",
       "lakestep://1.t1/lakestep/1.t2/t",
       "lakestep:///file/_/t",
+      "lakestep://1.t1/file/_delta_log",
       "file:/t"
     ).foreach { text =>
       val e = intercept[LakestepException](OverlayPath.parse(new Path(text)))

@@ -21,7 +21,13 @@ trait OverlaySession extends BeforeAndAfterAll { self: Suite =>
 
   lazy val folder: JPath = Files.createTempDirectory("overlay")
 
-  lazy val spark: SparkSession = SparkSession
+  lazy val spark: SparkSession = {
+    val session = started
+    session.sparkContext.setLogLevel("ERROR")
+    session
+  }
+
+  private def started: SparkSession = SparkSession
     .builder()
     .master("local[2]")
     .appName(suiteName)

@@ -6,7 +6,12 @@ import org.apache.spark.sql.delta.{
   TransactionExecutionObserver, UniversalFormat
 }
 
-/** What the transaction layer asks of Delta about the snapshot that a Delta transaction reads. */
+/**
+ * What the transaction layer asks of Delta about the snapshot that a Delta transaction reads.
+ *
+ * @param metadata the metaData action as a line of the log; `protocol` likewise
+ * @param unpublishable why the table cannot be written in a transaction, if so
+ */
 final case class DeltaFacts(
     tableId: String,
     version: Long,
@@ -16,6 +21,9 @@ final case class DeltaFacts(
     changeDataFeed: Boolean,
     columnMapping: Boolean,
     checkpointInterval: Int,
+    metadata: String,
+    protocol: String,
+    domains: Set[String],
     unpublishable: Option[String])
 
 /** Told of every Delta transaction that starts on a thread. May throw to refuse it. */
@@ -88,6 +96,9 @@ object StagingObserver {
       changeDataFeed = DeltaConfigs.CHANGE_DATA_FEED.fromMetaData(metadata),
       columnMapping = metadata.columnMappingMode != NoMapping,
       checkpointInterval = DeltaConfigs.CHECKPOINT_INTERVAL.fromMetaData(metadata),
+      metadata = metadata.json,
+      protocol = snapshot.protocol.json,
+      domains = snapshot.domainMetadata.filterNot(_.removed).map(_.domain).toSet,
       unpublishable = unpublishable
     )
   }

@@ -1,8 +1,8 @@
-package io.lakestep.catalog
+package io.lakestep.session
 
 import org.apache.spark.SparkConf
-import org.apache.spark.sql.delta.catalog.DeltaCatalog
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.delta.catalog.DeltaCatalog
 
 import io.lakestep.Errors
 
@@ -10,7 +10,7 @@ import io.lakestep.Errors
 object CatalogSetting {
 
   private val Key = "spark.sql.catalog.spark_catalog"
-  private val Ours = classOf[TransactionalCatalog].getName
+  private val Ours = "io.lakestep.catalog.TransactionalCatalog"
 
   /** Takes the place of no catalog and of Delta's own, which ours extends; leaves any other. */
   def install(conf: SparkConf): Unit =

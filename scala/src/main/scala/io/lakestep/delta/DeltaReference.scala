@@ -1,0 +1,72 @@
+package io.lakestep.delta
+
+import scala.util.Try
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.delta.{DeltaLog, DeltaTableUtils, SnapshotDescriptor}
+import org.apache.spark.sql.delta.catalog.{DeltaTableV2, DeltaV2TableMarker}
+import org.apache.spark.sql.delta.commands.cdc.CDCReader.DeltaCDFRelation
+import org.apache.spark.sql.delta.files.TahoeFileIndex
+import org.apache.spark.sql.delta.sources.DeltaDataSource
+import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, SaveIntoDataSourceCommand}
+import org.apache.spark.sql.sources.CreatableRelationProvider
+
+/** A Delta table that a plan node reads or writes, by the path through which it would do so. */
+final case class DeltaReference(path: Path, name: Option[String]) {
+
+  /** True if the path goes through a transaction's overlay, false if it is the table's own. */
+  def isOverlay: Boolean = path.toUri.getScheme == DeltaReference.OverlayScheme
+
+  /** True if there is a Delta table; asks the file system. */
+  def exists(session: SparkSession): Boolean =
+    Try(DeltaTableUtils.isDeltaTable(session, path)).getOrElse(false)
+
+  def display: String = name.getOrElse(s"delta.`$path`")
+}
+
+/** Finds every Delta table that one plan node holds, whatever class of Delta holds it. */
+object DeltaReference {
+
+  val OverlayScheme = "lakestep"
+
+  /**
+   * The Delta tables among the fields of `node` itself. Its children, sources and other plans
+   * inside it are not searched: they are nodes of their own.
+   */
+  def in(node: LogicalPlan): Seq[DeltaReference] = node match {
+    case save: SaveIntoDataSourceCommand if isDelta(save.dataSource) =>
+      savePath(save).map(DeltaReference(_, None)).toSeq
+    case _ => node.productIterator.flatMap(held).toSeq
+  }
+
+  def isDelta(provider: CreatableRelationProvider): Boolean = provider.isInstanceOf[DeltaDataSource]
+
+  /** The path that `DataFrameWriter.save` was given. */
+  def savePath(save: SaveIntoDataSourceCommand): Option[Path] =
+    save.options.collectFirst { case (key, path) if key.equalsIgnoreCase("path") => path }
+      .flatMap(path => Try(new Path(path)).toOption)
+
+  private def held(value: Any): Seq[DeltaReference] = value match {
+    case table: DeltaTableV2 => Seq(of(table))
+    case table: DeltaV2TableMarker => Seq(DeltaReference(table.getTablePath(), None))
+    case index: TahoeFileIndex => Seq(of(index.deltaLog))
+    case relation: HadoopFsRelation => held(relation.location)
+    case feed: DeltaCDFRelation => Seq(of(feed.snapshotWithSchemaMode.snapshot.deltaLog))
+    case log: DeltaLog => Seq(of(log))
+    case snapshot: SnapshotDescriptor => Seq(of(snapshot.deltaLog))
+    case Some(inner) => held(inner)
+    case _ => Nil
+  }
+
+  private def of(log: DeltaLog): DeltaReference = DeltaReference(log.dataPath, None)
+
+  /** A catalog table's own location wins over the path, as it does in Delta. */
+  private def of(table: DeltaTableV2): DeltaReference =
+    DeltaReference(
+      table.catalogTable.map(t => new Path(t.location)).getOrElse(table.path),
+      table.catalogTable.map(_.identifier.unquotedString).orElse(table.tableIdentifier)
+    )
+}

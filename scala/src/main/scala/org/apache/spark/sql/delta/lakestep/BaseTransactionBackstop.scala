@@ -1,0 +1,118 @@
+package org.apache.spark.sql.delta.lakestep
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.delta.{OptimisticTransaction, TransactionExecutionObserver}
+
+import io.lakestep.Errors
+import io.lakestep.delta.DeltaReference
+
+/**
+ * Refuses every Delta transaction that starts on a base table while the session has an open
+ * Lakestep transaction, whichever way it came; everything else goes to the observer that was
+ * there before.
+ */
+private[lakestep] final class BaseTransactionBackstop(
+    private[lakestep] val inner: TransactionExecutionObserver,
+    isInTransaction: SparkSession => Boolean)
+    extends TransactionExecutionObserver {
+
+  override def startingTransaction(f: => OptimisticTransaction): OptimisticTransaction =
+    inner.startingTransaction {
+      // Making the object reads the log and writes nothing; only it knows its table.
+      val transaction = f
+      val table = DeltaReference(transaction.deltaLog.dataPath, None)
+      if (!table.isOverlay && BaseTransactionBackstop.session.exists(isInTransaction)) {
+        throw Errors("LAKESTEP_DELTA_TRANSACTION_ON_BASE_TABLE", "table" -> table.display)
+      }
+      transaction
+    }
+
+  override def createChild(): TransactionExecutionObserver = inner.createChild()
+
+  override def preparingCommit[T](f: => T): T = inner.preparingCommit(f)
+
+  override def beginDoCommit(): Unit = inner.beginDoCommit()
+
+  override def beginBackfill(): Unit = inner.beginBackfill()
+
+  override def beginPostCommit(): Unit = inner.beginPostCommit()
+
+  override def transactionCommitted(): Unit = inner.transactionCommitted()
+
+  override def transactionAborted(): Unit = inner.transactionAborted()
+
+  override def getNextObserver: Option[TransactionExecutionObserver] = inner.getNextObserver
+
+  override def setNextObserver(next: TransactionExecutionObserver): Unit =
+    inner.setNextObserver(next)
+
+  /** Puts the next observer in place of the inner one; the backstop stays around it. */
+  override def advanceToNextThreadObserver(): Unit = inner.advanceToNextThreadObserver()
+}
+
+/**
+ * Installs the backstop for every thread of this process, present and future.
+ *
+ * Delta keeps its observer in a ThreadLocal, so setting it would protect only threads that run
+ * statements through us: not a py4j thread whose first act is `DeltaTable.upgradeTableProtocol`,
+ * not Spark Connect's, not the thread pools of Delta's commands. Delta's ThreadLocal is a field of
+ * a trait and so has a setter; this puts a ThreadLocal in its place that keeps the observers where
+ * they were and wraps whatever is taken out. A contract test holds that the setter exists.
+ */
+object BaseTransactionBackstop {
+
+  private val Observers = TransactionExecutionObserver
+  private val Setter =
+    "org$apache$spark$sql$delta$ThreadStorageExecutionObserver$_setter_$threadObserver_$eq"
+
+  @volatile private var isInTransaction: SparkSession => Boolean = _ => false
+
+  /** Idempotent. The predicate given last counts; it must be thread-safe. */
+  def install(predicate: SparkSession => Boolean): Unit = synchronized {
+    isInTransaction = predicate
+    current match {
+      case _: OnEveryThread =>
+      case delta => replace(new OnEveryThread(delta))
+    }
+  }
+
+  /** Puts Delta's own ThreadLocal back. */
+  private[lakestep] def uninstall(): Unit = synchronized {
+    isInTransaction = _ => false
+    current match {
+      case ours: OnEveryThread => replace(ours.delta)
+      case _ =>
+    }
+  }
+
+  /**
+   * The session that Delta itself would use on this thread. A thread without one cannot run
+   * anything of Delta's.
+   */
+  private[lakestep] def session: Option[SparkSession] =
+    SparkSession.getActiveSession.orElse(SparkSession.getDefaultSession)
+
+  private type Observer = TransactionExecutionObserver
+
+  private final class OnEveryThread(val delta: ThreadLocal[Observer]) extends ThreadLocal[Observer] {
+
+    override def get(): Observer =
+      new BaseTransactionBackstop(delta.get(), session => isInTransaction(session))
+
+    override def set(observer: Observer): Unit = delta.set(observer match {
+      case backstop: BaseTransactionBackstop => backstop.inner
+      case other => other
+    })
+
+    override def remove(): Unit = delta.remove()
+  }
+
+  private def current: ThreadLocal[Observer] =
+    Observers.getClass.getMethod("threadObserver").invoke(Observers)
+      .asInstanceOf[ThreadLocal[Observer]]
+
+  private def replace(threadLocal: ThreadLocal[Observer]): Unit = {
+    Observers.getClass.getMethod(Setter, classOf[ThreadLocal[_]]).invoke(Observers, threadLocal)
+    ()
+  }
+}

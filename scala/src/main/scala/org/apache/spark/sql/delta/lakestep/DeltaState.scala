@@ -1,0 +1,25 @@
+package org.apache.spark.sql.delta.lakestep
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.delta.{DeltaLog, Snapshot}
+import org.apache.spark.sql.functions.col
+
+/** A version of a Delta table as Delta itself reconstructs it; actions are given as log lines. */
+final class DeltaState(session: SparkSession, table: Path, val version: Long) {
+
+  private lazy val snapshot: Snapshot =
+    DeltaLog.forTable(session, table).getSnapshotAt(version, catalogTableOpt = None)
+
+  def addFiles(paths: Set[String]): Seq[String] =
+    snapshot.allFiles.where(col("path").isInCollection(paths)).collect().map(_.json).toSeq
+
+  def txnVersion(appId: String): Option[Long] = snapshot.transactions.get(appId)
+
+  def metadata: String = snapshot.metadata.json
+
+  def protocol: String = snapshot.protocol.json
+
+  def domain(name: String): Option[String] =
+    snapshot.domainMetadata.find(d => d.domain == name && !d.removed).map(_.json)
+}

@@ -1,0 +1,130 @@
+package io.lakestep.delta
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.lakestep.{Json, LakestepException}
+import io.lakestep.transaction.Lake
+
+final class FlattenSuite extends AnyFunSuite {
+  private val lake = Lake.inMemory()
+  import lake.{add, commitInfo, domain, metaData, protocol, remove, txn}
+
+  private val table = Flatten.Table("t", "/t", 4, rowTracking = false, None)
+
+  private def flat(commits: Seq[Action]*): NetChanges = flatIn(table)(commits: _*)
+
+  private def flatIn(table: Flatten.Table)(commits: Seq[Action]*): NetChanges =
+    Flatten("tx", table, commits.toVector.zipWithIndex.map { case (c, i) => LogCommit(5L + i, c.toVector) })
+
+  private def files(net: NetChanges): Vector[String] = net.actions.collect {
+    case f: FileAction => s"${f.kind} ${f.path}${f.dvId.fold("")(d => s"@$d")}"
+  }
+
+  private def refusal(commits: Seq[Action]*): String = refusalIn(table)(commits: _*)
+  private def refusalIn(table: Flatten.Table)(commits: Seq[Action]*): String = {
+    val e = intercept[LakestepException](flatIn(table)(commits: _*))
+    assert(e.getSqlState == "0A000")
+    e.getCondition
+  }
+  private def cdc(path: String) = ChangeFile(Json.obj().put("path", path))
+
+  test("an added file that is removed again is in neither list") {
+    assert(files(flat(Seq(add("x")), Seq(remove("x"), add("y")))) == Vector("add y"))
+    assert(flat(Seq(add("x")), Seq(remove("x"))).isEmpty)
+  }
+
+  test("a base file with two new deletion vectors: one remove of the first, one add of the last") {
+    val net = flat(
+      Seq(remove("b"), add("b", Some("d1"))),
+      Seq(remove("b", Some("d1")), add("b", Some("d2"))))
+    assert(files(net) == Vector("remove b", "add b@ud2"))
+  }
+
+  test("a base file that is removed and added back as it was: nothing") {
+    assert(flat(Seq(remove("b")), Seq(add("b"))).isEmpty)
+  }
+
+  test("a file of ours with a deletion vector of ours: one add") {
+    assert(files(flat(Seq(add("x")), Seq(remove("x"), add("x", Some("d"))))) == Vector("add x@ud"))
+  }
+
+  test("last metadata, union of protocols, last txn and domain win") {
+    val net = flat(
+      Seq(metaData("i", "one"), protocol("f1"), txn("app", 1), domain("d", "1")),
+      Seq(metaData("i", "two"), protocol("f2"), txn("app", 2), domain("d", "2"), add("x")))
+    val part = net.parts.head
+    assert(part.metaData.contains(metaData("i", "two")))
+    assert(part.protocol.flatMap(_.writerFeatures).contains(Set("f1", "f2")))
+    assert(part.txns.map(_.version) == Vector(2L) && part.domains.map(_.configuration) == Vector("2"))
+  }
+
+  test("metadata and protocol that are those of the pin are left out; an unknown domain's removal too") {
+    val pinned = PinnedHeader(metaData("i"), protocol("fence", "f"), Set("known"))
+    val gone = DomainMetadata(Json.obj().put("domain", "new").put("configuration", "").put("removed", true))
+    val net = flatIn(table.copy(pinned = Some(pinned)))(
+      Seq(protocol("f")), Seq(metaData("i"), domain("new", "1")), Seq(gone, add("x")))
+    assert(net.actions.map(_.kind) == Vector("add"))
+  }
+
+  test("one statement keeps its commitInfo; several are summed up") {
+    def metrics(op: String, rows: String) = {
+      val body = commitInfo(op, blind = op == "WRITE").body
+      body.putObject("operationMetrics").put("numOutputRows", rows).put("executionTimeMs", "7")
+      CommitInfo(body)
+    }
+    val one = flat(Seq(metrics("UPDATE", "2"), remove("b"), add("x"))).parts.head.info
+    assert(one.operation.contains("UPDATE") && !one.isBlindAppend && one.body.get("readVersion").asLong == 4)
+    val two = flat(Seq(metrics("WRITE", "2"), add("x")), Seq(metrics("WRITE", "3"), add("y"))).parts.head.info
+    assert(two.operation.contains("TRANSACTION") && two.isBlindAppend)
+    assert(two.body.path("operationMetrics").get("numOutputRows").asText == "5")
+    assert(!two.body.path("operationMetrics").has("executionTimeMs"))
+    assert(!flat(Seq(metrics("WRITE", "2"), add("x")), Seq(metrics("DELETE", "3"), remove("b"))).parts.head.info.isBlindAppend)
+  }
+
+  test("what one commit cannot say is refused") {
+    assert(refusal(Seq(add("x")), Seq(remove("b"), add("y"), cdc("c"))) == "LAKESTEP_FLATTEN_CHANGE_DATA_FEED")
+    assert(refusal(Seq(add("x")), Seq(remove("b", dataChange = false), add("y", dataChange = false))) ==
+      "LAKESTEP_FLATTEN_MIXED_DATA_CHANGE")
+    assert(refusal(Seq(Other("sidecar", Json.obj()))) == "LAKESTEP_FLATTEN_UNKNOWN_ACTION")
+    val tracking = table.copy(rowTracking = true)
+    assert(refusalIn(tracking)(Seq(add("x")), Seq(add("y"))) == "LAKESTEP_FLATTEN_ROW_TRACKING")
+    val uncounted = AddFile(Json.obj().put("path", "x").put("baseRowId", 3))
+    assert(refusalIn(tracking)(Seq(uncounted)) == "LAKESTEP_FLATTEN_ROW_COUNT")
+  }
+
+  test("one data statement with change files, beside metadata, is allowed") {
+    assert(flat(Seq(metaData("i")), Seq(remove("b"), add("y"), cdc("c"))).actions.size == 4)
+  }
+
+  test("the overlay's own path is never published, but may stand in data") {
+    assert(refusal(Seq(add("lakestep://4/file/_/t/x"))) == "LAKESTEP_FLATTEN_OVERLAY_PATH")
+    val harmless = AddFile(add("x").body.put("stats", """{"minValues":{"c":"lakestep://4"}}"""))
+    assert(files(flat(Seq(harmless))) == Vector("add x"))
+  }
+
+  test("net actions round-trip, and their hash does not depend on order") {
+    val pinned = PinnedHeader(metaData("i"), protocol(), Set.empty)
+    val net = flatIn(table.copy(pinned = Some(pinned)))(Seq(commitInfo("W"), metaData("i", "new"), add("x"), add("y")))
+    val back = NetChanges.decode("f", net.encode)
+    assert(back.hash == net.hash && back.encode.sameElements(net.encode) && back.before.map(_.metaData).contains(metaData("i")))
+    assert(flat(Seq(add("x"), add("y"))).hash == flat(Seq(add("y"), add("x"))).hash)
+    assert(flat(Seq(add("x"))).hash != flat(Seq(add("y"))).hash)
+    val e = intercept[LakestepException](NetChanges.decode("f", net.encode.dropRight(30)))
+    assert(e.getCondition == "LAKESTEP_LOG_CORRUPT")
+  }
+
+  test("several commits may be kept as parts") {
+    val commits = Vector(LogCommit(5, Vector(add("x"))), LogCommit(6, Vector(remove("x"), add("y"))))
+    val net = Flatten.keepingCommits("tx", table, commits)
+    assert(net.parts.map(_.actions.size) == Vector(1, 2))
+  }
+
+  test("data files and deletion vectors are found") {
+    assert(TablePath.dataFile("file:/a%20b", "c%20d") == "file:/a%20b/c%20d")
+    assert(TablePath.dataFile("/a b", "c%20d") == "/a b/c d")
+    assert(TablePath.dataFile("/a", "s3://b/c") == "s3://b/c")
+    val dv = Json.obj().put("storageType", "u").put("pathOrInlineDv", "ab^-aqEH.-t@S}K{vb[*k^")
+    assert(TablePath.deletionVectorFile("/t", dv).contains(
+      "/t/ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"))
+  }
+}

@@ -1,0 +1,41 @@
+package io.lakestep.delta
+
+import io.lakestep.storage.ObjectStore
+
+/**
+ * Reads states from commits and from checkpoints in the form of JSON lines, which
+ * `JsonStates.checkpoint` writes; for tests and simulation.
+ */
+final class JsonStates(store: ObjectStore) extends StateReader {
+
+  override def stateAt(tablePath: String, version: Long): ReplayedState = {
+    val log = new TableLog(store, tablePath)
+    val checkpoint = log.tail(0).checkpoints.filter(_ <= version).lastOption
+    val start = checkpoint.fold(ReplayedState.empty) { v =>
+      val file = JsonStates.file(tablePath, v)
+      val bytes = store.get(file).getOrElse(throw new IllegalStateException(s"$file vanished"))
+      ReplayedState.empty.next(LogCommit(v, TableLog.parse(file, bytes)))
+    }
+    (start.version + 1 to version).foldLeft(start) { (state, v) =>
+      state.next(log.read(v).getOrElse(throw new IllegalStateException(s"no version $v")))
+    }
+  }
+}
+
+object JsonStates {
+  private def file(table: String, version: Long) =
+    f"${TablePath.log(table)}/$version%020d.checkpoint.json"
+
+  /** Writes a checkpoint of the head and deletes every commit below it, as log clean-up does. */
+  def cleanUp(store: ObjectStore, table: String): Long = {
+    val log = new TableLog(store, table)
+    val head = log.tail(0).head.getOrElse(throw new IllegalStateException("no log"))
+    val state = new JsonStates(store).stateAt(table, head)
+    val actions: Vector[Action] = state.protocolAction.toVector ++ state.header ++
+      state.txns.map { case (app, v) => SetTransaction(app, v, 0L) } ++ state.domains.values ++
+      state.files.values.map(_.add)
+    store.putIfAbsent(file(table, head), TableLog.text(actions))
+    log.tail(0).slots.map(_.version).filter(_ < head).foreach(v => store.delete(TablePath.slot(table, v)))
+    head
+  }
+}

@@ -1,0 +1,144 @@
+package io.lakestep.transaction
+
+import java.util.concurrent.atomic.AtomicLong
+
+import scala.util.control.ControlThrowable
+
+import io.lakestep.{Clock, Ids, Json}
+import io.lakestep.delta._
+import io.lakestep.storage.{MemoryStore, ObjectStore, ObjectStores}
+
+/** A client that stops for ever, at once. */
+final class Crash extends ControlThrowable
+
+/** A clock that stands still until it is moved. */
+final class ManualClock extends Clock {
+  private val time = new AtomicLong(1000L)
+  override def nowMs(): Long = time.get
+  def advance(ms: Long): Unit = { time.addAndGet(ms); () }
+}
+
+/** A small lake: tables of files in a store, foreign writers, and clients of one root. */
+private[lakestep] class Lake(val store: ObjectStore, val clock: ManualClock, base: String = "/lake") {
+  val stores: ObjectStores = ObjectStores.single(store)
+  val states = new JsonStates(store)
+  val root = s"$base/_lakestep"
+  private val counter = new AtomicLong
+  val ids: Ids = () => f"${counter.incrementAndGet()}%032x"
+
+  def path(table: String): String = s"$base/$table"
+  def log(table: String): TableLog = new TableLog(store, path(table))
+
+  def client(
+      observer: CommitObserver = CommitObserver.Silent,
+      root: String = root,
+      options: DatabaseOptions = DatabaseOptions(syncDataFiles = false),
+      amendments: Amendments = Amendments.all): Database =
+    Database.open(root, stores, states, clock, ids, observer, options, amendments)
+
+  def add(name: String, dv: Option[String] = None, rows: Long = 10, dataChange: Boolean = true): AddFile = {
+    val body = Json.obj().put("path", name).put("size", 100).put("modificationTime", 1)
+      .put("dataChange", dataChange).put("stats", s"""{"numRecords":$rows}""")
+    body.putObject("partitionValues")
+    dv.foreach(d => body.putObject("deletionVector").put("storageType", "u").put("pathOrInlineDv", d).put("cardinality", 1))
+    AddFile(body)
+  }
+
+  def remove(name: String, dv: Option[String] = None, dataChange: Boolean = true): RemoveFile = {
+    val body = Json.obj().put("path", name).put("deletionTimestamp", 1).put("dataChange", dataChange)
+      .put("extendedFileMetadata", true).put("size", 100)
+    body.putObject("partitionValues")
+    dv.foreach(d => body.putObject("deletionVector").put("storageType", "u").put("pathOrInlineDv", d).put("cardinality", 1))
+    RemoveFile(body)
+  }
+
+  def metaData(id: String, schema: String = "a", properties: Map[String, String] = Map.empty): MetaData = {
+    val body = Json.obj().put("id", id).put("schemaString", schema)
+    val configuration = body.putObject("configuration")
+    properties.foreach { case (k, v) => configuration.put(k, v) }
+    MetaData(body)
+  }
+
+  def protocol(features: String*): Protocol = {
+    val body = Json.obj().put("minReaderVersion", 1).put("minWriterVersion", if (features.isEmpty) 2 else 7)
+    if (features.nonEmpty) features.foldLeft(body.putArray("writerFeatures"))((a, f) => a.add(f))
+    Protocol(body)
+  }
+
+  def commitInfo(operation: String, blind: Boolean = true): CommitInfo =
+    CommitInfo(Json.obj().put("timestamp", clock.nowMs()).put("operation", operation)
+      .put("userName", "someone").put("isBlindAppend", blind))
+
+  def txn(app: String, version: Long): SetTransaction = SetTransaction(app, version, 0L)
+
+  def domain(name: String, configuration: String): DomainMetadata =
+    DomainMetadata(Json.obj().put("domain", name).put("configuration", configuration).put("removed", false))
+
+  /** A foreign commit at the head. */
+  def foreign(table: String, actions: Action*): Long = {
+    val version = log(table).tail(0).head.fold(0L)(_ + 1)
+    touch(actions)
+    store.putIfAbsent(
+      TablePath.slot(path(table), version),
+      TableLog.text(commitInfo("WRITE", actions.forall(_.isInstanceOf[AddFile])) +: actions)
+    )
+    version
+  }
+
+  /** Files that commits name exist. */
+  def touch(actions: Seq[Action]): Unit = ()
+
+  def create(table: String, files: String*): Unit = {
+    foreign(table, Seq[Action](protocol(), metaData(s"id-$table")) ++ files.map(add(_)): _*)
+    files.foreach(file(table, _))
+  }
+
+  def file(table: String, name: String): Unit = {
+    store.putIfAbsent(s"${path(table)}/$name", Array[Byte](1))
+    ()
+  }
+
+  def begin(
+      db: Database,
+      isolation: IsolationLevel = IsolationLevel.Snapshot,
+      readOnly: Boolean = false,
+      notBefore: Long = 0): BegunTransaction =
+    db.begin(BeginRequest(Some("test"), "me", "suite", isolation, readOnly, notBefore))
+
+  /** One staged commit, after those that are staged already. */
+  def stage(txn: BegunTransaction, table: String, pin: Long, actions: Action*): Unit = {
+    val staged = log(table).staged(txn.id, pin).size
+    val file = TablePath.stagedSlot(path(table), txn.id, pin + 1 + staged)
+    val blind = actions.forall(a => !a.isInstanceOf[RemoveFile])
+    val first = if (actions.exists(_.isInstanceOf[CommitInfo])) Nil else Seq(commitInfo("WRITE", blind))
+    store.putIfAbsent(file, TableLog.text(first ++ actions))
+    ()
+  }
+
+  def written(table: String, pin: Long): WrittenTable = {
+    val at = states.stateAt(path(table), pin)
+    WrittenTable(
+      path(table),
+      table,
+      at.metadataId,
+      pin,
+      pinned = Some(PinnedHeader(at.metaData, at.protocol, at.domains.keySet)),
+      wasRead = false
+    )
+  }
+
+  /** The live files of a table, with their deletion vectors. */
+  def live(table: String): Set[String] = {
+    val head = log(table).tail(0).head.getOrElse(-1L)
+    states.stateAt(path(table), head).files.values.map(f => f.path + f.dvId.fold("")("@" + _)).toSet
+  }
+
+  def head(table: String): Long = log(table).tail(0).head.getOrElse(-1L)
+}
+
+private[lakestep] object Lake {
+  def inMemory(): Lake = {
+    val clock = new ManualClock
+    new Lake(new MemoryStore(clock), clock)
+  }
+}

@@ -1,0 +1,113 @@
+"""Sessions and processes for the tests, all on the wheel that is installed.
+
+``LAKESTEP_TEST_API=connect`` gives every test a Spark Connect session in place of a Classic one.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from pyspark.sql import SparkSession
+
+import lakestep
+
+SMALL = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "2g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
+
+# Else Spark's workers are whatever `python3` is on the path.
+os.environ["PYSPARK_PYTHON"] = sys.executable
+
+CONNECT = os.environ.get("LAKESTEP_TEST_API") == "connect"
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "long: full counts, for `make test-long`")
+    config.addinivalue_line("markers", "classic: needs the JVM in the same process")
+    if CONNECT:
+        os.environ["SPARK_API_MODE"] = "connect"
+
+
+def pytest_collection_modifyitems(items):
+    if CONNECT:
+        for item in items:
+            if item.get_closest_marker("classic"):
+                item.add_marker(pytest.mark.skip(reason="Spark Connect has no JVM to look into"))
+
+
+def small_session(folder, settings=None):
+    """A configured session with its warehouse and timeline in `folder`."""
+    builder = SparkSession.builder.config(map={**SMALL, **(settings or {})})
+    builder.config("spark.sql.warehouse.dir", f"file:{folder}/warehouse")
+    return lakestep.configure(builder, root=folder / "timeline").getOrCreate()
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory):
+    session = small_session(tmp_path_factory.mktemp("spark"))
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def other_session(spark):
+    """A second session on the same warehouse: another client."""
+    return spark.cloneSession() if CONNECT else spark.newSession()
+
+
+@pytest.fixture
+def table(spark):
+    """Makes Delta tables with columns id and v, and drops them afterwards."""
+    made = []
+
+    def make(name, rows=((1, "a"), (2, "b"))):
+        spark.sql(f"CREATE TABLE {name} (id INT, v STRING) USING delta")
+        made.append(name)
+        if rows:
+            spark.sql(f"INSERT INTO {name} VALUES " + ", ".join(map(str, rows)))
+        return name
+
+    yield make
+    for name in made:
+        spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+@pytest.fixture
+def rows():
+    def read(session, table):
+        return sorted(tuple(row) for row in session.sql(f"SELECT * FROM {table}").collect())
+
+    return read
+
+
+@pytest.fixture
+def python():
+    """Runs code in a Python process of its own; what it passes to `answer` comes back."""
+
+    def run(code, **environment):
+        prelude = "import json, lakestep\ndef answer(x): print('ANSWER', json.dumps(x))\n"
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("LAKESTEP_", "SPARK_", "PYSPARK_SUBMIT", "PYSPARK_GATEWAY"))
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", prelude + textwrap.dedent(code)],
+            env={**kept, **environment},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        answers = [line for line in done.stdout.splitlines() if line.startswith("ANSWER ")]
+        assert done.returncode == 0 and answers, done.stdout + done.stderr
+        return json.loads(answers[-1].removeprefix("ANSWER "))
+
+    return run

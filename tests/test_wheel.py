@@ -1,0 +1,89 @@
+"""What the wheel and its JAR contain, and that their versions are one."""
+
+import re
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+import lakestep
+
+TOP = Path(__file__).resolve().parents[1]
+
+
+def test_package_under_test_is_the_installed_wheel():
+    assert Path(lakestep.__file__).is_relative_to(sys.prefix)
+
+
+def test_wheel_jar_and_checkout_have_one_version():
+    version = (TOP / "VERSION").read_text().strip()
+    assert lakestep.__version__ == version
+    assert metadata.version("lakestep") == version
+    with ZipFile(lakestep.jar_path()) as jar:
+        properties = jar.read("lakestep-build.properties").decode().split()
+        manifest = jar.read("META-INF/MANIFEST.MF").decode().splitlines()
+    assert properties == [f"version={version}", "spark=4.2.0", "delta=4.4.0"]
+    assert f"Lakestep-Version: {version}" in manifest
+
+
+def test_jar_holds_only_our_classes_and_resources():
+    ours = re.compile(
+        r"io/lakestep/.*|org/apache/spark/sql/delta/lakestep/.*"
+        r"|lakestep-(build\.properties|error-conditions\.json)"
+        r"|META-INF/(MANIFEST\.MF|services/.*)"
+    )
+    with ZipFile(lakestep.jar_path()) as jar:
+        files = [name for name in jar.namelist() if not name.endswith("/")]
+    assert [name for name in files if not ours.fullmatch(name)] == []
+    assert any(name.endswith("LakestepException.class") for name in files)
+
+
+def test_every_public_name_is_there_and_documented():
+    assert sorted(lakestep.__all__) == lakestep.__all__
+    for name in lakestep.__all__:
+        value = getattr(lakestep, name)
+        assert isinstance(value, str) or value.__doc__, name
+
+
+def test_environment_variable_names_another_jar(monkeypatch, tmp_path):
+    jar = tmp_path / "mine.jar"
+    monkeypatch.setenv("LAKESTEP_JAR", str(jar))
+    with pytest.raises(lakestep.ConfigurationError) as missing:
+        lakestep.jar_path()
+    assert missing.value.getCondition() == "LAKESTEP_JAR_NOT_FOUND"
+    assert missing.value.getMessageParameters() == {"path": str(jar)}
+    jar.touch()
+    assert lakestep.jar_path() == str(jar)
+
+
+def test_checkout_uses_the_jar_that_sbt_built(python):
+    path = python(
+        "answer([lakestep.jar_path(), lakestep.__version__])",
+        PYTHONPATH=str(TOP / "python" / "src"),
+        PYTHONDONTWRITEBYTECODE="1",
+    )
+    name = f"lakestep-spark_4.2_2.13-{lakestep.__version__}.jar"
+    assert path == [str(TOP / "target" / "scala-2.13" / name), lakestep.__version__]
+
+
+def cli(*arguments):
+    command = Path(sys.executable).parent / "lakestep"
+    return subprocess.run([command, *arguments], capture_output=True, text=True)
+
+
+def test_cli_prints_jar_and_version():
+    assert cli("jar").stdout.strip() == lakestep.jar_path()
+    assert cli("version").stdout.strip() == (
+        f"lakestep {lakestep.__version__} (Spark 4.2.0, Delta 4.4.0)"
+    )
+
+
+def test_cli_says_what_is_wrong_without_a_stack_trace(monkeypatch):
+    monkeypatch.setenv("LAKESTEP_JAR", "/nowhere.jar")
+    failed = cli("jar")
+    assert failed.returncode == 1
+    assert failed.stderr.startswith("[LAKESTEP_JAR_NOT_FOUND]")
+    assert "Traceback" not in failed.stderr
