@@ -11,9 +11,9 @@ import io.lakestep.transaction.Amendments
  */
 class SimulationTest extends AnyFunSuite {
 
-  private val Small = 6000L
+  private val Small = 4000L
   private val FaultBound = 6000L
-  private val Large = 400000L
+  private val Large = sys.env.getOrElse("LAKESTEP_SIMULATION_HISTORIES", "400000").toLong
 
   Simulation.askedSeed match {
     case Some(seed) => test(s"the history of seed $seed breaks no invariant")(unbroken(seed, seed + 1))
