@@ -66,6 +66,8 @@ lazy val lakestep = (project in file("."))
       IO.write(file, s"version=${version.value}\nspark=$sparkVersion\ndelta=$deltaVersion\n")
       Seq(file)
     }.taskValue,
+    // For drivers that pytest starts.
+    Test / packageBin / artifactPath := target.value / "lakestep-tests.jar",
     Test / fork := true,
     Test / parallelExecution := false,
     Test / javaOptions ++= sparkJvmOptions ++ Seq("-Xmx3g"),
@@ -76,8 +78,6 @@ lazy val lakestep = (project in file("."))
       if (sys.env.contains("LAKESTEP_TEST_LONG")) "-n" else "-l",
       "io.lakestep.LongTest"
     ),
-    Test / packageBin / artifactPath :=
-      target.value / "scala-2.13" / s"lakestep-tests-${version.value}.jar",
     assembly / assemblyJarName := s"lakestep-spark_4.2_2.13-${version.value}.jar",
     assembly / assemblyOption ~= (_.withIncludeScala(false)),
     assembly / packageOptions += Package.ManifestAttributes(

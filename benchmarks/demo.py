@@ -346,10 +346,10 @@ class Demo:
         )
 
     def _test_jar(self) -> Path:
-        jars = sorted((REPOSITORY / "target" / "scala-2.13").glob("lakestep-tests-*.jar"))
-        if not jars:
+        jar = REPOSITORY / "target" / "lakestep-tests.jar"
+        if not jar.exists():
             raise FileNotFoundError("The JAR of the tests is missing: run `make demo`")
-        return jars[-1]
+        return jar
 
 
 def _changed(before: tpch.State, after: tpch.State) -> int:

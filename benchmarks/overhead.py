@@ -163,7 +163,7 @@ def measure(work: Path, *, rounds: int, warm_up: int, no_sync: bool, seed: int) 
 
 def count(work: Path, tables: int) -> dict[str, Any]:
     """Count requests of each statement, and of BEGIN, COMMIT and ROLLBACK by number of tables."""
-    jar = next((REPOSITORY / "target" / "scala-2.13").glob("lakestep-tests-*.jar"))
+    jar = REPOSITORY / "target" / "lakestep-tests.jar"
     settings = {**COUNTING, "spark.jars": str(jar)}
     result: dict[str, Any] = {}
     with Driver("counting-plain", work, root=None, settings=settings) as driver:

@@ -19,6 +19,13 @@ object DeltaHousekeeping extends Logging {
   /** Delta notes the version of a session's last commit; a staged version must not stay there. */
   def forgetStagedVersion(session: SparkSession): Unit = session.conf.unset(LastCommitVersion)
 
+  /** Cached queries over a table that has just been published read it anew. */
+  def refreshCached(session: SparkSession, table: Path): Unit =
+    try session.catalog.refreshByPath(table.toString)
+    catch {
+      case NonFatal(failure) => logWarning(s"Cached data of $table was not refreshed", failure)
+    }
+
   /**
    * Writes the checkpoint that Delta itself would have written after publishing `slot`. A failure
    * is logged: the transaction is committed whatever happens here.

@@ -42,6 +42,11 @@ final case class LogTail(from: Long, slots: Vector[Slot], checkpoints: Vector[Lo
   def isCompleteFrom(version: Long): Boolean =
     head.forall(h => version > h || (version to h).forall(byVersion.contains))
 
+  /** The first version of the unbroken run of commits up to the head; the head when its is gone. */
+  def firstOfRun: Option[Long] = head.map { h =>
+    Iterator.iterate(h)(_ - 1).takeWhile(v => byVersion.contains(v)).foldLeft(h)((_, v) => v)
+  }
+
   def hasCheckpointFrom(version: Long): Boolean = checkpoints.lastOption.exists(_ >= version)
 }
 

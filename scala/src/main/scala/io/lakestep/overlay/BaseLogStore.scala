@@ -36,8 +36,10 @@ class BaseLogStore(configuration: Configuration) extends LogStore(configuration)
       CommitFile.create(fs.makeQualified(path), path, actions, hadoopConf)
     }
 
-  override def listFrom(path: Path, hadoopConf: Configuration): JIterator[FileStatus] =
+  override def listFrom(path: Path, hadoopConf: Configuration): JIterator[FileStatus] = {
+    BaseWriteGuard.checkList(path)
     delta.listFrom(path, hadoopConf)
+  }
 
   override def resolvePathOnPhysicalStorage(path: Path, hadoopConf: Configuration): Path =
     delta.resolvePathOnPhysicalStorage(path, hadoopConf)

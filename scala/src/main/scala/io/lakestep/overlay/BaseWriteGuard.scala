@@ -14,15 +14,22 @@ object BaseWriteGuard {
   /** Throws to refuse the creation of this commit file of a base table. */
   trait Veto {
     def beforeCommit(commitFile: Path): Unit
+
+    /** Throws to refuse the listing of a base log from this file on. */
+    def beforeList(logFile: Path): Unit = ()
   }
 
   /** Lets everything pass; in force until another is set. */
-  val AllowAll: Veto = (_: Path) => ()
+  val AllowAll: Veto = new Veto {
+    override def beforeCommit(commitFile: Path): Unit = ()
+  }
 
   @volatile private var veto: Veto = AllowAll
 
   /** Puts a veto in the place of the one in force. Idempotent, from any thread. */
   def set(next: Veto): Unit = veto = next
+
+  private[overlay] def checkList(logFile: Path): Unit = veto.beforeList(logFile)
 
   private[overlay] def check(commitFile: Path): Unit = veto.beforeCommit(commitFile)
 }

@@ -1,5 +1,7 @@
 package io.lakestep.session
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 
@@ -20,4 +22,25 @@ object NoBaseWrites extends BaseWriteGuard.Veto {
       "LAKESTEP_DELTA_TRANSACTION_ON_BASE_TABLE",
       "table" -> commitFile.getParent.getParent.toString
     )
+
+  /**
+   * `DeltaTable.forPath(…).history()` reads the log of the path it was given, with no plan that
+   * could be redirected. Inside a transaction it would show the wrong history.
+   */
+  override def beforeList(logFile: Path): Unit =
+    if (SparkSession.getActiveSession.exists(Sessions.isOpen) && isHistory) {
+      throw Errors(
+        "LAKESTEP_BASE_TABLE_IN_TRANSACTION",
+        "statement" -> "DeltaTable.history (use DESCRIBE HISTORY)",
+        "table" -> logFile.getParent.getParent.toString
+      )
+    }
+
+  private def isHistory: Boolean =
+    StackWalker.getInstance.walk { frames =>
+      frames.iterator.asScala.exists { frame =>
+        frame.getClassName == "org.apache.spark.sql.delta.DeltaHistoryManager" &&
+        frame.getMethodName == "getHistory"
+      }
+    }
 }

@@ -4,7 +4,6 @@ import java.util.concurrent.{CompletableFuture, CompletionException}
 
 import scala.util.control.NonFatal
 
-import io.lakestep.LakestepException
 import io.lakestep.delta.TablePath
 import io.lakestep.timeline._
 
@@ -26,16 +25,13 @@ private[transaction] final class Finish(world: World) {
       try {
         val known = if (fresh) None else timeline.readOutcome(entry.number, hash)
         end(entry, hash, known.getOrElse(decide(entry, hash)))
-      } catch {
-        // Whoever ended the entry has removed what was staged for it.
-        case e: LakestepException if e.getCondition == "LAKESTEP_STAGED_COMMIT_LOST" =>
-          alreadyEnded(entry, hash).getOrElse(throw e)
-      }
+      } catch { case NonFatal(e) => ended(entry, hash).getOrElse(throw e) }
     cleanUp(entry)
     finished
   }
 
-  private def alreadyEnded(entry: CommitEntry, hash: String): Option[Finished] =
+  /** The end that others gave the entry meanwhile; they have also deleted its staged files. */
+  private def ended(entry: CommitEntry, hash: String): Option[Finished] =
     timeline.readOutcome(entry.number, hash).flatMap {
       case c: Completed => Some(Finished.Completed(c.slots))
       case a: Aborting =>

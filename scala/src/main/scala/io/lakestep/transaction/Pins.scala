@@ -5,7 +5,7 @@ import java.util.concurrent.ConcurrentHashMap
 import scala.annotation.tailrec
 
 import io.lakestep.Errors
-import io.lakestep.delta.{LogTail, TableLog, TablePath}
+import io.lakestep.delta.{LogTail, Mark, StateMark, TableLog, TablePath}
 import io.lakestep.timeline.{CommitEntry, EntryStatus, TimelineView}
 
 /**
@@ -35,7 +35,9 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
     val tail = table.tail(lowest)
     val head = tail.head.getOrElse(throw notATable(path, table, lowest))
     if (head < lowest) throw overwritten(path, lowest)
-    val ceiling = binding.filter(_ => amendments.marksBoundPins)
+    // A table that was bound since then may hold marks in this listing, so it is looked up again.
+    val bound = binding.orElse(bindings.find(path))
+    val ceiling = bound.filter(_ => amendments.marksBoundPins)
       .flatMap(b => ceilingOf(txn, path, b.log, table, tail, head)).getOrElse(head)
     if (lowest > ceiling) throw Errors(
       "LAKESTEP_SNAPSHOT_BEHIND_SESSION",
@@ -68,9 +70,12 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
     val view = if (timeline.isCurrent) timeline.known else timeline.refresh()
     writers(view).headOption.flatMap { case (status, entry, index) =>
       val base = entry.tables(index).base
-      val first = status.outcome.collect {
-        case c: io.lakestep.timeline.Completed if c.slots(index).nonEmpty => c.slots(index).head
+      val said = status.outcome.collect {
+        case c: io.lakestep.timeline.Completed if c.slots(index).size == entry.tables(index).parts =>
+          c.slots(index).head
       }
+      // Where the log had been cleaned up the outcome names a later version.
+      val first = said.filter(table.read(_).exists(_.mark.exists(_.entry == entry.number)))
       first.orElse(firstMark(table, tail, path, (base + 1).max(tail.from), head, txn.snapshot))
         .map(_ - 1)
     }
@@ -93,14 +98,28 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
         case _ => firstMark(table, tail, path, version + 1, head, snapshot)
       }
 
-  /** A floor without our mark was overwritten by a writer that does not create files atomically. */
+  /**
+   * A floor without our mark was overwritten by a writer that does not create files atomically,
+   * unless the mark was cleaned up and the slot only follows it: then the state has the mark.
+   */
   private def verify(path: String, log: String, table: TableLog, entry: Long, slot: Long): Unit =
     if (!verifiedFloors.contains((log, entry, slot))) {
       table.read(slot).foreach { commit =>
-        if (!commit.mark.exists(_.entry == entry)) throw overwritten(path, slot)
+        if (!commit.mark.exists(_.entry == entry) && !isInState(path, log, entry, slot))
+          throw overwritten(path, slot)
       }
       verifiedFloors.add((log, entry, slot))
       ()
+    }
+
+  private def isInState(path: String, log: String, entry: Long, slot: Long): Boolean =
+    timeline.known.status(entry).map(_.entry).exists {
+      case c: CommitEntry =>
+        c.tables.find(_.log == log).exists { t =>
+          states.stateAt(path, slot).txnVersion(Mark.appId(timeline.id, t.tableId))
+            .exists(StateMark.of(_).entry >= entry)
+        }
+      case _ => false
     }
 
   /** The last version from `lowest` to `ceiling` whose time is not after `timeMs`. */

@@ -1,0 +1,37 @@
+package io.lakestep.simulation
+
+import scala.collection.mutable
+
+/** What happened in any number of histories. Not thread-safe; one for each runner, then summed. */
+final class Counts {
+  val requests: Array[Long] = new Array[Long](Request.all.size)
+  private val faults = Array.ofDim[Long](Request.all.size, Fault.all.size)
+  private val events = mutable.TreeMap.empty[String, Long]
+
+  def request(kind: Request): Unit = requests(kind.index) += 1
+  def fault(kind: Request, fault: Fault): Unit = faults(kind.index)(fault.index) += 1
+  def event(name: String, by: Long = 1L): Unit = events(name) = events.getOrElse(name, 0L) + by
+
+  def of(kind: Request, fault: Fault): Long = faults(kind.index)(fault.index)
+  def of(event: String): Long = events.getOrElse(event, 0L)
+
+  def add(other: Counts): Unit = {
+    Request.all.foreach { r =>
+      requests(r.index) += other.requests(r.index)
+      Fault.all.foreach(f => faults(r.index)(f.index) += other.of(r, f))
+    }
+    other.events.foreach { case (name, count) => event(name, count) }
+  }
+
+  /** A table for people: events, then requests by kind with their faults. */
+  def report: String = {
+    val lines = events.map { case (name, count) => f"$count%12d $name" }.toVector
+    val head = "request".padTo(14, ' ') + "number".padTo(12, ' ') +
+      Fault.all.map(_.toString.padTo(13, ' ')).mkString
+    val table = Request.all.filter(r => requests(r.index) > 0).map { r =>
+      r.toString.padTo(14, ' ') + requests(r.index).toString.padTo(12, ' ') +
+        Fault.all.map(f => of(r, f).toString.padTo(13, ' ')).mkString
+    }
+    (lines ++ (head +: table)).mkString("\n")
+  }
+}

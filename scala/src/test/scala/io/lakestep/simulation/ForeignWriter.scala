@@ -1,0 +1,71 @@
+package io.lakestep.simulation
+
+import java.util.SplittableRandom
+
+import scala.annotation.tailrec
+
+import io.lakestep.delta.{Action, LogCommit, ReplayedState, TableLog, TablePath}
+import io.lakestep.storage.PutOutcome
+
+/** A client without Lakestep: walks the log by put-if-absent and knows nothing of marks. */
+final class ForeignWriter(world: World, client: SimulatedClient, random: SplittableRandom) {
+
+  private val states = new SimulatedStates(client)
+
+  /** Makes one commit to a table, or gives up when the log moves too fast. */
+  def commit(table: String): Unit = {
+    val head = states.head(table)
+    walk(table, states.stateAt(table, head), change(table, _), attempts = 6)
+  }
+
+  @tailrec
+  private def walk(
+      table: String,
+      state: ReplayedState,
+      change: ReplayedState => (String, Vector[Action]),
+      attempts: Int): Unit = if (attempts > 0) {
+    val (kind, actions) = change(state)
+    val slot = state.version + 1
+    val path = TablePath.slot(table, slot)
+    val bytes = TableLog.text(actions)
+    val created = client.putIfAbsent(path, bytes) match {
+      case PutOutcome.Created => Some(true)
+      case PutOutcome.AlreadyExists => Some(false)
+      case PutOutcome.Unknown(_) => client.get(path).map(java.util.Arrays.equals(_, bytes))
+    }
+    created match {
+      case Some(true) => world.counts.event(s"foreign $kind")
+      case None => ()
+      case Some(false) =>
+        client.get(path) match {
+          case Some(theirs) =>
+            val next = state.next(LogCommit(slot, TableLog.parse(path, theirs)))
+            walk(table, next, change, attempts - 1)
+          case None => ()
+        }
+    }
+  }
+
+  /** An append, a rewrite of a cell, or a compaction of one file, of what is live now. */
+  private def change(table: String, state: ReplayedState): (String, Vector[Action]) = {
+    val token = world.token()
+    random.nextInt(10) match {
+      case 0 | 1 | 2 | 3 =>
+        val path = s"a-$token"
+        write(table, path)
+        "append" -> Vector(Cells.info("WRITE", blindAppend = true), Cells.add(path))
+      case n =>
+        val rewritable = state.files.keys.toVector.sorted.filter(f => n == 9 || Cells.cellOf(f).isDefined)
+        val old = rewritable(random.nextInt(rewritable.size))
+        val keep = n >= 8
+        val path = if (keep) s"$old~$token" else s"${Cells.cellOf(old).getOrElse("a")}-$token"
+        write(table, path)
+        val info = Cells.info(if (keep) "OPTIMIZE" else "UPDATE", blindAppend = false)
+        (if (keep) "compaction" else "rewrite") ->
+          Vector(info, Cells.remove(old, dataChange = !keep), Cells.add(path, dataChange = !keep))
+    }
+  }
+
+  private def write(table: String, path: String): Unit =
+    world.store.create(TablePath.dataFile(table, path), Array.emptyByteArray, client.name)
+}

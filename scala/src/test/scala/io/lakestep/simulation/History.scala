@@ -1,0 +1,230 @@
+package io.lakestep.simulation
+
+import java.util.SplittableRandom
+
+import scala.util.control.NonFatal
+
+import io.lakestep.LakestepException
+import io.lakestep.delta.{LogCommit, TableLog, TablePath}
+import io.lakestep.storage.ObjectStores
+import io.lakestep.transaction.{
+  Amendments, CommitObserver, CommitOutcome, ConflictCheck, ConflictRules, Database, DatabaseOptions,
+  Finding, IsolationLevel, OurChanges
+}
+
+/**
+ * One history: a scenario drawn from a seed, run to its end and judged.
+ *
+ * The same seed and amendments give the same history, request by request.
+ */
+final class History(seed: Long, amendments: Amendments, workers: Workers, counts: Counts) {
+  import History._
+
+  private val random = new SplittableRandom(seed)
+  private val scenario = Scenario.draw(random.split())
+  private val scheduler =
+    new Scheduler(workers, random.split(), scenario.stayPercent)
+  private val world = new World(
+    seed,
+    scheduler,
+    counts,
+    Vector("/A", "/B", "/C").take(scenario.tables),
+    scenario.stampGranularityMs
+  )
+
+  private val roots =
+    if (scenario.secondRoot.isEmpty) Vector(MainRoot) else Vector(MainRoot, OtherRoot)
+
+  /** Runs it; gives the world with every broken invariant in it. */
+  def run(): World = {
+    world.tables.foreach(create)
+    actors()
+    scheduler.run()
+    counts.event("history")
+    if (scheduler.isAbandoned) world.violated("I6 the history does not end")
+    else {
+      scheduler.all.foreach { a =>
+        if (!a.isDone) world.violated(s"I6 ${a.name} waits for ever")
+        a.failure.foreach(e => world.violated(s"UNEXPECTED ${a.name}: ${describe(e)}"))
+      }
+      try new Judge(world, roots, scenario.strictHelpers > 0).judge()
+      catch { case NonFatal(e) => world.violated(s"UNEXPECTED the judge: ${describe(e)}") }
+    }
+    world
+  }
+
+  private def create(table: String): Unit = {
+    val first = Cells.first(table)
+    world.store.create(TablePath.slot(table, 0), TableLog.text(first), "set-up")
+    (0 until Cells.Count).foreach { i =>
+      world.store.create(TablePath.dataFile(table, s"${Cells.cell(i)}-0"), Array.emptyByteArray, "set-up")
+    }
+  }
+
+  private def actors(): Unit = {
+    scenario.clients.zipWithIndex.foreach { case (times, i) =>
+      ours(s"client-$i", MainRoot, times)((client, dice) => client.transaction(some(dice), isolation(dice)))
+    }
+    scenario.secondRoot.zipWithIndex.foreach { case (times, i) =>
+      ours(s"other-$i", OtherRoot, times) { (client, dice) =>
+        if (dice.nextInt(4) == 0) client.transaction(some(dice), isolation(dice))
+        else client.snapshot(world.tables, readOnly = dice.nextBoolean())
+      }
+    }
+    scenario.helpers.zipWithIndex.foreach { case (times, i) =>
+      val rules = if (i < scenario.strictHelpers) StrictRules else ConflictCheck
+      ours(s"helper-$i", MainRoot, times, rules)((client, _) => client.recover())
+    }
+    scenario.readers.zipWithIndex.foreach { case (times, i) =>
+      ours(s"reader-$i", MainRoot, times) { (client, dice) =>
+        client.snapshot(world.tables, readOnly = dice.nextInt(3) > 0)
+      }
+    }
+    (0 until scenario.collectors).foreach { i =>
+      ours(s"collector-$i", MainRoot, 1 + random.nextInt(3))((client, _) => client.collect())
+    }
+    scenario.foreign.zipWithIndex.foreach { case (times, i) =>
+      actor(s"foreign-$i", times, foreign = true, aims = true) { (client, dice, _) =>
+        val writer = new ForeignWriter(world, client, dice)
+        () => writer.commit(one(dice))
+      }
+    }
+    scenario.cleaners.zipWithIndex.foreach { case (times, i) =>
+      actor(s"cleaner-$i", times, foreign = true, aims = true) { (client, dice, _) =>
+        val cleaner = new LogCleaner(world, client)
+        val writer = new ForeignWriter(world, client, dice)
+        () => {
+          val table = one(dice)
+          (1 to dice.nextInt(3)).foreach(_ => writer.commit(table))
+          cleaner.clean(table)
+        }
+      }
+    }
+    last("recovery-1", World.FirstRecovery)(_ => ())
+    last("recovery-2", World.SecondRecovery)(if (scenario.probes) probe else _ => ())
+  }
+
+  private def one(dice: SplittableRandom): String = world.tables(dice.nextInt(world.tables.size))
+
+  /** Two or all of the tables, in any order. */
+  private def some(dice: SplittableRandom): Vector[String] = {
+    val shuffled = world.tables.map(t => dice.nextInt() -> t).sortBy(_._1).map(_._2)
+    if (dice.nextInt(3) > 0) shuffled.take(2) else shuffled
+  }
+
+  private def isolation(dice: SplittableRandom): IsolationLevel =
+    if (dice.nextInt(5) == 0) IsolationLevel.Serializable else IsolationLevel.Snapshot
+
+  private def ours(name: String, root: String, times: Int, rules: ConflictRules = ConflictCheck)(
+      work: (LakestepClient, SplittableRandom) => Unit): Unit =
+    actor(name, times, foreign = false, aims = !name.startsWith("client")) { (client, dice, actor) =>
+      val session = new LakestepClient(world, client, root, dice, actor, open(root, rules))
+      () => work(session, dice)
+    }
+
+  /** @param aims whether it mostly waits until an entry is in flight before it does something */
+  private def actor(name: String, times: Int, foreign: Boolean, aims: Boolean)(
+      work: (SimulatedClient, SplittableRandom, Scheduler#Actor) => () => Unit): Unit = {
+    val dice = random.split()
+    val faults = new Faults(
+      random.split(),
+      scenario.faultsPerMille,
+      scenario.faultBudget,
+      scenario.napPercent,
+      scenario.napSteps
+    )
+    val skew = Skews(random.nextInt(Skews.size))
+    scheduler.spawn(name) { actor =>
+      val client = new SimulatedClient(name, world, actor, faults, skew, foreign)
+      val step = work(client, dice, actor)
+      (1 to times).foreach { _ =>
+        if (aims && dice.nextInt(4) > 0) actor.await(() => world.store.undecided > 0)
+        else actor.sleep(dice.nextInt(MostSteps))
+        explained(step())
+      }
+    }
+    ()
+  }
+
+  /** A session that nothing goes wrong for: finishes what is left in every database. */
+  private def last(name: String, phase: Int)(afterwards: LakestepClient => Unit): Unit = {
+    val dice = random.split()
+    scheduler.spawn(name, phase) { actor =>
+      roots.foreach { root =>
+        val client = new SimulatedClient(s"$name$root", world, actor, Faults.none, 0L)
+        val session = new LakestepClient(world, client, root, dice, actor, open(root, ConflictCheck))
+        val failed = session.recoverAll()
+        failed.foreach(e => world.violated(s"I6 $name cannot finish an entry of $root: ${describe(e)}"))
+        if (root == MainRoot) afterwards(session)
+      }
+    }
+    ()
+  }
+
+  /** I6: after all that somebody can still commit to every table of the main database. */
+  private def probe(session: LakestepClient): Unit = {
+    val mine = world.tables.filterNot(isOfOtherRoot)
+    // A put that was on its way may land and conflict once or twice.
+    def answers = Iterator.continually(session.probe(mine)).take(4).flatten
+    if (mine.nonEmpty && !answers.exists(_.isInstanceOf[CommitOutcome.Committed]))
+      world.violated(s"I6 nobody else is there, and no transaction over ${mine.mkString(", ")} commits")
+  }
+
+  private def isOfOtherRoot(table: String): Boolean = {
+    val format = world.store.get(s"$OtherRoot/format.json")
+    val binding = world.store.get(TablePath.binding(table))
+    def timeline(bytes: Array[Byte]) = io.lakestep.Json.parse(bytes).get("timeline").asText
+    binding.map(timeline).exists(b => format.map(timeline).contains(b))
+  }
+
+  private def open(root: String, rules: ConflictRules)(client: SimulatedClient): Database =
+    Database.open(
+      root = root,
+      stores = ObjectStores.single(client),
+      states = new SimulatedStates(client),
+      clock = client.clock,
+      ids = client.ids,
+      observer = CommitObserver.Silent,
+      options = DatabaseOptions(maxAttempts = 20, putAttempts = 2, publishAttempts = 200, rules = rules),
+      amendments = amendments
+    )
+
+  /** Errors that a client may get here; anything else is a bug. */
+  private def explained(body: => Unit): Unit =
+    try body
+    catch {
+      case e: LakestepException if Expected(e.getCondition) => counts.event(s"error ${e.getCondition}")
+      case _: VersionGone => counts.event("error version gone")
+    }
+
+  private def describe(e: Throwable): String =
+    e.toString + e.getStackTrace.take(12).mkString("\n    at ", "\n    at ", "")
+}
+
+object History {
+  val MainRoot = "/root"
+  private val OtherRoot = "/second"
+
+  private val Skews = Vector(0L, 0L, -40L, 40L, -3000L, 3000L)
+
+  /** How long an actor waits at most before it does something. */
+  private val MostSteps = 120
+
+  private val Expected = Set(
+    "LAKESTEP_STORE_READ_FAILED",
+    "LAKESTEP_STORE_WRITE_FAILED",
+    "LAKESTEP_OUTCOME_UNKNOWN",
+    "LAKESTEP_TABLE_OF_ANOTHER_TIMELINE",
+    "LAKESTEP_ENTRY_UNFINISHED",
+    "LAKESTEP_SNAPSHOT_GONE",
+    "LAKESTEP_SNAPSHOT_BEHIND_DATABASE",
+    "LAKESTEP_SNAPSHOT_BEHIND_SESSION"
+  )
+
+  /** Another version's rules: every foreign commit conflicts. */
+  object StrictRules extends ConflictRules {
+    override val version: Int = 2
+    override def check(ours: OurChanges, theirs: LogCommit): Option[Finding] =
+      ConflictCheck.check(ours, theirs).orElse(Some(Finding("strict", Vector.empty)))
+  }
+}

@@ -1,0 +1,292 @@
+package io.lakestep.simulation
+
+import io.lakestep.delta.{AddFile, LogCommit, MarkKind, MetaData, RemoveFile, TablePath}
+import io.lakestep.timeline.{AbortEntry, Aborting, CommitEntry, Completed, Conflict}
+import io.lakestep.transaction.{CommitOutcome, ConflictCheck}
+
+/**
+ * Holds a finished history against the invariants and names every one that is broken.
+ *
+ * It knows what the clients planned, what they were told, and what really stands in the store; of
+ * the product's code it uses only the decoders of files.
+ *
+ * @param strict whether some client judged every foreign commit a conflict
+ */
+final class Judge(
+    world: World,
+    roots: Vector[String],
+    strict: Boolean) {
+
+  private val attempts = world.attempts
+
+  private val logs = Truth.logs(world)
+  private val timelines = roots.flatMap(Truth.timeline(world, _))
+  private val planned: Map[String, Attempt] = attempts.map(a => a.transaction -> a).toMap
+
+  private def violated(message: String): Unit = world.violated(message)
+
+  def judge(): Unit = {
+    logs.values.toVector.sortBy(_.table).flatMap(_.faults).foreach(violated)
+    timelines.foreach { t =>
+      t.faults.foreach(violated)
+      t.entries.foreach(e => entry(t, e))
+      onePerTransaction(t)
+    }
+    strayMarks()
+    files()
+    attempts.foreach(answer)
+    world.snapshots.foreach(snapshot)
+  }
+
+  private def entry(timeline: TrueTimeline, e: TrueEntry): Unit = e.entry match {
+    case _: AbortEntry => world.counts.event("abort entry")
+    case c: CommitEntry =>
+      val tables = c.tables.zipWithIndex.map { case (t, i) =>
+        new SettledLog(c, i, logs(t.path), logs(t.path).marksOf(timeline.id, c.number, i))
+      }
+      tables.foreach(ownMarks)
+      e.outcome match {
+        case Some(done: Completed) => completed(c, done, tables)
+        case Some(aborting: Aborting) => aborted(c, aborting, e, tables)
+        case None => violated(s"I6 entry ${c.number} of ${timeline.root} has no outcome")
+      }
+  }
+
+  private final class SettledLog(
+      val entry: CommitEntry,
+      val index: Int,
+      val log: TrueLog,
+      val marks: Vector[PlacedMark]) {
+    def parts: Vector[PlacedMark] = marks.filter(_.mark.kind == MarkKind.Publish)
+    def of(kind: MarkKind): Vector[PlacedMark] = marks.filter(_.mark.kind == kind)
+    def write: Option[PlannedWrite] =
+      planned.get(entry.transaction.id).flatMap(_.writes.find(_.table == log.table))
+    def name: String = s"entry ${entry.number}, ${log.table}"
+  }
+
+  private def ownMarks(t: SettledLog): Unit = {
+    val parts = t.parts.map(_.mark.part)
+    if (parts.distinct.size != parts.size) violated(s"I3 ${t.name} was published twice: $parts")
+    if (t.of(MarkKind.Close).size > 1 || t.of(MarkKind.Undo).size > 1)
+      violated(s"I3 ${t.name} was settled twice")
+    for (own <- t.parts; write <- t.write) {
+      val commit = t.log.commits(own.slot.toInt)
+      val actions = commit.actions
+      val paths = actions.collect { case a: AddFile => a.path } ++
+        actions.collect { case r: RemoveFile => r.path }
+      if (!paths.forall(p => write.adds(p) || write.removes(p)))
+        violated(s"I3 ${t.name} holds changes that nobody planned")
+    }
+    val published = t.parts.map(_.slot)
+    val settled = (t.of(MarkKind.Close) ++ t.of(MarkKind.Undo)).map(_.slot)
+    for (s <- settled; p <- published if p > s) violated(s"I1 ${t.name} was published after it was settled")
+  }
+
+  private def completed(c: CommitEntry, done: Completed, tables: Vector[SettledLog]): Unit = {
+    world.counts.event("committed entry")
+    tables.foreach { t =>
+      if (t.parts.map(_.mark.part) != (1 to c.tables(t.index).parts).toVector)
+        violated(s"I1 ${t.name} is completed, and its log holds parts ${t.parts.map(_.mark.part)}")
+      else if (done.slots(t.index) != t.parts.map(_.slot) && !isAfterCleanUp(t, done.slots(t.index)))
+        violated(s"I1 ${t.name} is completed with slots ${done.slots(t.index)}, not ${t.parts.map(_.slot)}")
+      if (t.marks.exists(_.mark.kind != MarkKind.Publish))
+        violated(s"I1 ${t.name} is completed, and was closed or undone")
+      val published = t.parts.map(p => t.log.commits(p.slot.toInt)).flatMap(_.actions)
+      t.write.foreach { w =>
+        val missing = w.adds -- published.collect { case a: AddFile => a.path }
+        if (missing.nonEmpty) violated(s"I3 ${t.name} is completed without $missing")
+      }
+      firstCommitter(t)
+    }
+  }
+
+  /** Where the commit was cleaned up before the outcome was put, the slot may be a later one. */
+  private def isAfterCleanUp(t: SettledLog, slots: Vector[Long]): Boolean =
+    t.parts.lastOption.exists { last =>
+      t.parts.exists(p => world.wasDeleted(TablePath.slot(t.log.table, p.slot))) && slots.lastOption.exists { said =>
+        said >= last.slot && !t.log.marks.exists(m => m.slot > last.slot && m.slot <= said)
+      }
+    }
+
+  /** I5: what stands between what we read and what we published must not conflict with it. */
+  private def firstCommitter(t: SettledLog): Unit = for {
+    write <- t.write
+    first <- t.parts.headOption
+    commit <- between(t.log, write.pin, first.slot)
+    if isConflict(write, commit)
+  } violated(s"I5 ${t.name} published over version ${commit.version}, which conflicts")
+
+  private def between(log: TrueLog, after: Long, before: Long): Vector[LogCommit] =
+    log.commits.slice((after + 1).toInt, before.toInt)
+
+  private def isConflict(write: PlannedWrite, commit: LogCommit): Boolean =
+    commit.actions.exists {
+      case r: RemoveFile => write.removes(r.path) || write.adds(r.path)
+      case _: MetaData => true
+      case _ => false
+    } || (write.readsAll && commit.changesData)
+
+  private def aborted(c: CommitEntry, a: Aborting, e: TrueEntry, tables: Vector[SettledLog]): Unit = {
+    world.counts.event("rolled back entry")
+    if (e.rolledBack.isEmpty) violated(s"I6 entry ${c.number} is aborting and never ended")
+    // With several commits a foreign one between them can undo the first of them.
+    val capable = c.tables.count(_.conflictCapable) + c.tables.count(_.parts > 1)
+    tables.foreach { t =>
+      if (t.of(MarkKind.Close).nonEmpty && t.of(MarkKind.Undo).nonEmpty)
+        violated(s"I1 ${t.name} was both closed and undone")
+      if (t.parts.nonEmpty && t.of(MarkKind.Undo).isEmpty)
+        violated(s"I1 ${t.name} is rolled back, and its log holds parts ${t.parts.map(_.mark.part)}")
+      if (t.of(MarkKind.Undo).nonEmpty) {
+        world.counts.event("undo")
+        if (capable <= 1 && !strict) violated(s"NEEDLESS ${t.name} was undone with $capable conflict-capable table(s)")
+      }
+      t.of(MarkKind.Undo).foreach { u =>
+        e.rolledBack.toVector.flatMap(_.tables.lift(t.index)).flatMap(_.version).foreach { said =>
+          if (said < u.slot || t.log.marks.exists(m => m.slot > u.slot && m.slot <= said))
+            violated(s"I4 ${t.name} is said to be undone at version $said, not ${u.slot}")
+        }
+        val residue = e.rolledBack.toVector.flatMap(_.tables.lift(t.index)).flatMap(_.residue)
+        if (residue.nonEmpty) {
+          world.counts.event("residue")
+          if (capable <= 1 && !strict) violated(s"NEEDLESS ${t.name} left residue")
+        } else undone(t, u.slot)
+      }
+    }
+    val cleaned = a.evidence.rule == ConflictCheck.LogCleanedUp &&
+      c.tables.exists(t => t.path == a.evidence.path && world.wasDeleted(TablePath.slot(t.path, t.base + 1)))
+    if (cleaned) world.counts.event("rolled back because the log was cleaned up")
+    if (!cleaned && !tables.exists(t => foreignConflict(t)))
+      violated(s"NEEDLESS entry ${c.number} was rolled back without a foreign conflict: ${a.evidence}")
+  }
+
+  /** Nothing of it may be left when no residue is listed. */
+  private def undone(t: SettledLog, slot: Long): Unit = t.write.foreach { w =>
+    val after = t.log.live(slot.toInt)
+    val published = t.parts.map(p => t.log.commits(p.slot.toInt)).flatMap(_.actions)
+    val adds = published.collect { case a: AddFile => a.path }.toSet
+    val removes = published.collect { case r: RemoveFile => r.path }.toSet
+    val left = after.filter(f => adds(Cells.origin(f)))
+    if (left.nonEmpty) violated(s"I1 ${t.name} is undone, and $left is still live")
+    val missing = (removes -- adds).filterNot(after)
+    if (missing.nonEmpty) violated(s"I3 ${t.name} is undone, and $missing (of ${w.removes}) did not come back")
+  }
+
+  private def foreignConflict(t: SettledLog): Boolean = t.write.exists { w =>
+    val end = t.marks.headOption.fold(Long.MaxValue)(_.slot).min(t.log.commits.size.toLong)
+    between(t.log, t.entry.tables(t.index).base, end.max(0)).exists { c =>
+      c.mark.isEmpty && (strict || isConflict(w, c))
+    } || (w.parts > 1 && {
+      val stop = t.marks.lastOption.fold(t.log.commits.size.toLong)(_.slot)
+      val start = t.parts.headOption.fold(Long.MaxValue)(_.slot)
+      start < stop && between(t.log, start, stop).exists { c =>
+        c.mark.isEmpty && (strict || isConflict(w, c))
+      }
+    })
+  }
+
+  private def onePerTransaction(timeline: TrueTimeline): Unit = {
+    val commits = timeline.entries.map(_.entry).collect { case c: CommitEntry => c }
+    commits.groupBy(_.transaction.id).foreach { case (id, several) =>
+      if (several.size > 1) violated(s"I2 $id has the entries ${several.map(_.number)}")
+    }
+    for {
+      a <- timeline.entries.map(_.entry).collect { case a: AbortEntry => a }
+      c <- commits if c.number > a.number && a.transactions.contains(c.transaction.id)
+    } violated(s"I2 entry ${c.number} orders ${c.transaction.id}, which entry ${a.number} aborted")
+  }
+
+  /** Every mark in a log belongs to an entry that writes that table. */
+  private def strayMarks(): Unit = for (log <- logs.values; PlacedMark(slot, m) <- log.marks) {
+    val known = timelines.filter(_.id == m.timeline).flatMap(_.entries).map(_.entry).exists {
+      case c: CommitEntry =>
+        c.number == m.entry && c.transaction.id == m.transaction &&
+        c.tables.lift(m.table).exists(_.path == log.table)
+      case _ => false
+    }
+    if (!known) violated(s"I2 ${log.table} version $slot holds the mark of no entry: $m")
+  }
+
+  /** No file that a visible commit ever added may be deleted by anybody. */
+  private def files(): Unit = for {
+    log <- logs.values
+    path <- log.commits.flatMap(_.actions).collect { case a: AddFile => a.path }.distinct
+    if !world.store.exists(TablePath.dataFile(log.table, path))
+  } violated(s"I3 the file $path of ${log.table} is gone")
+
+  private def answer(a: Attempt): Unit = {
+    val entry = timelines.filter(_.root == a.root).flatMap(_.entries).find { e =>
+      e.entry match {
+        case c: CommitEntry => c.transaction.id == a.transaction
+        case _ => false
+      }
+    }
+    val isCompleted = entry.flatMap(_.outcome).exists(_.isInstanceOf[Completed])
+    a.answer.foreach {
+      case CommitOutcome.Committed(c, slots) =>
+        world.counts.event("answer committed")
+        if (!isCompleted) violated(s"I2 ${a.transaction} was told committed, and is not")
+        entry.flatMap(_.outcome).foreach {
+          case done: Completed if done.slots != slots || c.number != done.number =>
+            violated(s"I2 ${a.transaction} was told slots $slots, and they are ${done.slots}")
+          case _ => ()
+        }
+        entry.foreach { e =>
+          if (e.finishedAt > a.answeredAt) violated(s"I2 ${a.transaction} was told committed too early")
+        }
+      case CommitOutcome.Conflicted(conflict, _) =>
+        world.counts.event("answer conflicted")
+        if (isCompleted) violated(s"I2 ${a.transaction} was told $conflict, and is committed")
+        if (entry.isEmpty && !conflictedBefore(a) && !wasCleaned(a, conflict))
+          violated(s"NEEDLESS ${a.transaction} was told $conflict, and nothing conflicts")
+      case CommitOutcome.Unknown(_, _) => world.counts.event("answer unknown")
+      case CommitOutcome.NothingToCommit =>
+        violated(s"I3 ${a.transaction} was told that it changed nothing")
+    }
+  }
+
+  /** A log that was cleaned up after the pin shows no longer that nothing conflicts. */
+  private def wasCleaned(a: Attempt, conflict: Conflict): Boolean =
+    conflict.rule == ConflictCheck.LogCleanedUp &&
+      a.writes.exists(w => w.table == conflict.path && world.wasDeleted(TablePath.slot(w.table, w.pin + 1)))
+
+  private def conflictedBefore(a: Attempt): Boolean =
+    a.writes.exists { w =>
+      between(logs(w.table), w.pin, logs(w.table).commits.size.toLong)
+        .exists(c => isConflict(w, c) || strict)
+    } || timelines.flatMap(_.entries).map(_.entry).exists {
+      case abort: AbortEntry => abort.transactions.contains(a.transaction)
+      case _ => false
+    }
+
+  private def snapshot(s: SeenSnapshot): Unit = {
+    world.counts.event("snapshot")
+    for (timeline <- timelines; e <- timeline.entries) e.entry match {
+      case c: CommitEntry =>
+        val inside = timeline.root != s.root || c.number <= s.entry
+        val seen = c.tables.zipWithIndex.filter(t => s.pins.contains(t._1.path)).map { case (t, i) =>
+          val marks = logs(t.path).marksOf(timeline.id, c.number, i)
+          val (before, after) = marks.partition(_.slot <= s.pins(t.path))
+          (t.path, before.nonEmpty, after.nonEmpty)
+        }
+        val torn = seen.exists(t => t._2 && t._3) || (seen.exists(_._2) && seen.exists(_._3))
+        val wrong = timeline.root == s.root && (if (inside) seen.exists(_._3) else seen.exists(_._2))
+        if (torn || wrong)
+          violated(s"I4 ${s.client} read entries up to ${s.entry} at ${s.pins}, " +
+            s"which cuts entry ${c.number} of ${timeline.root}: $seen")
+        if (timeline.root == s.root && inside && e.finishedAt > s.begunAt && e.finishedAt == Int.MaxValue)
+          violated(s"I4 ${s.client} read entry ${c.number}, which never ended")
+      case _ => ()
+    }
+    if (s.mayWrite) realTime(s)
+  }
+
+  /** Who begins after a COMMIT returned sees it. */
+  private def realTime(s: SeenSnapshot): Unit = attempts.foreach { a =>
+    a.answer.foreach {
+      case CommitOutcome.Committed(c, _)
+          if a.root == s.root && a.answeredAt < s.begunAt && c.number > s.entry =>
+        violated(s"I4 ${s.client} began after entry ${c.number} was committed, and read ${s.entry}")
+      case _ => ()
+    }
+  }
+}

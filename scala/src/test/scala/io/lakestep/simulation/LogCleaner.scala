@@ -1,0 +1,25 @@
+package io.lakestep.simulation
+
+import io.lakestep.delta.TablePath
+import io.lakestep.storage.PutOutcome
+
+/** Writes a checkpoint of a table's newest version and deletes the commits before it. */
+final class LogCleaner(world: World, client: SimulatedClient) {
+
+  private val states = new SimulatedStates(client)
+
+  def clean(table: String): Unit = {
+    val head = states.head(table)
+    val state = states.stateAt(table, head)
+    client.putIfAbsent(SimulatedStates.checkpointPath(table, head), SimulatedStates.write(state)) match {
+      case PutOutcome.Unknown(_) => ()
+      case _ =>
+        client
+          .list(TablePath.log(table), "0")
+          .map(_.name)
+          .filter(n => n.endsWith(".json") && n.take(20).toLong < head)
+          .foreach(n => client.delete(s"${TablePath.log(table)}/$n"))
+        world.counts.event("clean-up")
+    }
+  }
+}

@@ -1,0 +1,141 @@
+package io.lakestep.simulation
+
+import io.lakestep.{Clock, Errors, Ids}
+import io.lakestep.storage.{ObjectStore, PutOutcome, StoredFile}
+
+/** One request of a history, for the trace of a failing seed. */
+final case class Traced(
+    step: Int,
+    client: String,
+    request: Request,
+    path: String,
+    fault: Option[Fault],
+    result: Any)
+
+/**
+ * A client: the store as it sees it, with its faults, its wrong clock and its ids.
+ *
+ * Every request is a scheduling point.
+ *
+ * @param skewMs how far its clock is from the store's
+ * @param foreign a client that dies when it would create a commit in a slot that was cleaned up
+ *   while it slept: what a foreign client destroys by that is nobody's business
+ */
+final class SimulatedClient(
+    val name: String,
+    world: World,
+    actor: Scheduler#Actor,
+    faults: Faults,
+    skewMs: Long,
+    foreign: Boolean = false)
+    extends ObjectStore {
+
+  private var crashed = false
+  private var made = 0
+
+  val clock: Clock = () => world.nowMs + skewMs
+
+  val ids: Ids = () => {
+    made += 1
+    val digits = (name.hashCode & 0x7fffffffL) * 1000 + made
+    f"$digits%032x"
+  }
+
+  override def putIfAbsent(path: String, bytes: Array[Byte]): PutOutcome = {
+    def effect(): PutOutcome =
+      if (foreign && world.isCleanedUp(path)) stop()
+      else if (world.store.create(path, bytes, name)) PutOutcome.Created else PutOutcome.AlreadyExists
+    val lost = PutOutcome.Unknown(new java.io.IOException("no answer"))
+    request(Request.Put, path, effect()) {
+      case Fault.AnswerLost =>
+        effect()
+        lost
+      case Fault.RequestLost => lost
+      case Fault.Delayed =>
+        delayed(path, bytes)
+        lost
+      case Fault.DelayedCrash =>
+        delayed(path, bytes)
+        stop()
+    }
+  }
+
+  private def delayed(path: String, bytes: Array[Byte]): Unit = world.scheduler.later { () =>
+    if (!foreign || !world.isCleanedUp(path)) land(path, bytes)
+  }
+
+  private def land(path: String, bytes: Array[Byte]): Unit = {
+    val landed = world.store.create(path, bytes, name)
+    world.trace(name, Request.Put, path, Some(Fault.Delayed), if (landed) "lands" else "too late")
+  }
+
+  override def get(path: String): Option[Array[Byte]] =
+    request(Request.Get, path, world.store.get(path))(PartialFunction.empty)
+
+  override def list(dir: String, from: String): Vector[StoredFile] =
+    request(Request.List, s"$dir/$from", world.store.list(dir, from))(PartialFunction.empty)
+
+  override def exists(path: String): Boolean =
+    request(Request.Exists, path, world.store.exists(path))(PartialFunction.empty)
+
+  override def delete(path: String): Unit =
+    request(Request.Delete, path, world.store.delete(path))(PartialFunction.empty)
+
+  override def deleteFolder(dir: String): Unit =
+    request(Request.DeleteFolder, dir, world.store.deleteFolder(dir))(PartialFunction.empty)
+
+  override def sync(path: String): Unit =
+    request(Request.Sync, path, ())(PartialFunction.empty)
+
+  private def request[A](kind: Request, path: String, effect: => A)(
+      special: PartialFunction[Fault, A]): A = {
+    if (crashed) throw new Crashed
+    faults.pause(kind) match {
+      case 0 => actor.yieldNow()
+      case steps => actor.sleep(steps)
+    }
+    world.counts.request(kind)
+    val fault = faults.draw(kind)
+    fault.foreach(world.counts.fault(kind, _))
+    fault match {
+      case None => traced(kind, path, fault)(effect)
+      case Some(Fault.Sleep) =>
+        world.trace(name, kind, path, fault, "")
+        faults.sleep() match {
+          case Some(steps) => actor.sleep(steps)
+          case None => actor.sleepUntilPhase(World.LateZombies)
+        }
+        traced(kind, path, None)(effect)
+      case Some(Fault.CrashBefore) => traced(kind, path, fault)(stop())
+      case Some(Fault.CrashAfter) =>
+        traced(kind, path, fault) {
+          effect
+          stop()
+        }
+      case Some(Fault.Refused) =>
+        val condition = kind match {
+          case Request.Get | Request.List | Request.Exists => "LAKESTEP_STORE_READ_FAILED"
+          case _ => "LAKESTEP_STORE_WRITE_FAILED"
+        }
+        world.trace(name, kind, path, fault, "")
+        throw Errors(condition, "path" -> path, "reason" -> "simulated")
+      case Some(other) => traced(kind, path, fault)(special(other))
+    }
+  }
+
+  private def stop(): Nothing = {
+    crashed = true
+    throw new Crashed
+  }
+
+  private def traced[A](kind: Request, path: String, fault: Option[Fault])(body: => A): A =
+    try {
+      val result = body
+      world.trace(name, kind, path, fault, result)
+      result
+    } catch {
+      case e: Crashed =>
+        world.trace(name, kind, path, fault, "crash")
+        throw e
+    }
+}

@@ -1,0 +1,136 @@
+package io.lakestep.simulation
+
+import scala.collection.mutable
+
+import io.lakestep.Json
+import io.lakestep.delta.{AddFile, LogCommit, Mark, RemoveFile, TableLog, TablePath}
+import io.lakestep.timeline.{Outcome, RolledBack, TimelineCodec, TimelineEntry}
+
+/** A mark of ours in a log, and its slot. */
+final case class PlacedMark(slot: Long, mark: Mark)
+
+/**
+ * One table's log as it really happened: the first file that was ever put into each slot, also
+ * where a clean-up deleted it later. A file put into a slot a second time is seen by nobody.
+ *
+ * @param live files that are live after each version
+ * @param faults what no log may hold: holes, removes of files that are not live, and the like
+ */
+final case class TrueLog(
+    table: String,
+    commits: Vector[LogCommit],
+    created: Vector[Created],
+    live: Vector[Set[String]],
+    faults: Vector[String]) {
+
+  val marks: Vector[PlacedMark] =
+    commits.flatMap(c => c.mark.map(PlacedMark(c.version, _)))
+
+  def marksOf(timeline: String, entry: Long, table: Int): Vector[PlacedMark] =
+    marks.filter(_.mark.isOf(timeline, entry, table))
+}
+
+/** One entry as it really is. */
+final case class TrueEntry(
+    entry: TimelineEntry,
+    hash: String,
+    outcome: Option[Outcome],
+    rolledBack: Option[RolledBack],
+    createdAt: Int,
+    finishedAt: Int)
+
+final case class TrueTimeline(root: String, id: String, entries: Vector[TrueEntry], faults: Vector[String])
+
+/** What a history left behind, read from the store's own list of changes and not through the product. */
+object Truth {
+
+  def logs(world: World): Map[String, TrueLog] = {
+    val created = world.store.changes.collect { case c: Created => c }
+    world.tables.map(t => t -> log(t, created.filter(_.path.startsWith(s"${TablePath.log(t)}/0")))).toMap
+  }
+
+  private def log(table: String, created: Seq[Created]): TrueLog = {
+    val slots = created
+      .filter(_.path.endsWith(".json"))
+      .groupBy(_.path)
+      .values
+      .map(_.head)
+      .toVector
+      .sortBy(_.path)
+    val commits = slots.map { c =>
+      val version = c.path.drop(TablePath.log(table).length + 1).take(20).toLong
+      LogCommit(version, TableLog.parse(c.path, c.bytes))
+    }
+    val faults = mutable.ArrayBuffer.empty[String]
+    commits.zipWithIndex.foreach { case (c, i) =>
+      if (c.version != i) faults += s"I3 $table has a hole before version ${c.version}"
+      if (i > 0 && slots(i).step < slots(i - 1).step)
+        faults += s"I3 $table got version ${c.version} before the one below it"
+    }
+    val live = commits.scanLeft(Set.empty[String])((files, c) => replay(table, files, c, faults)).tail
+    TrueLog(table, commits, slots, live, faults.toVector)
+  }
+
+  private def replay(
+      table: String,
+      files: Set[String],
+      commit: LogCommit,
+      faults: mutable.Buffer[String]): Set[String] = {
+    val removes = commit.actions.collect { case r: RemoveFile => r.path }
+    val adds = commit.actions.collect { case a: AddFile => a.path }
+    val where = s"$table version ${commit.version}"
+    removes.filterNot(files).foreach(f => faults += s"I5 $where removes $f, which is not live")
+    val rest = files -- removes
+    adds.filter(rest).foreach(f => faults += s"I5 $where adds $f, which is live")
+    val result = rest ++ adds
+    result.groupBy(Cells.cellOf).foreach {
+      case (Some(cell), several) if several.size > 1 =>
+        faults += s"I5 $where has several contents of $cell: ${several.mkString(", ")}"
+      case _ => ()
+    }
+    val cells = result.flatMap(Cells.cellOf)
+    if (cells.size < Cells.Count) faults += s"I3 $where lost a cell: it has ${cells.mkString(", ")}"
+    result
+  }
+
+  def timeline(world: World, root: String): Option[TrueTimeline] =
+    world.store.get(s"$root/format.json").map { format =>
+      val created = world.store.changes.collect {
+        case c: Created if c.path.startsWith(s"$root/timeline/") => c
+      }
+      val byName = created.map(c => c.path.drop(s"$root/timeline/".length) -> c).toMap
+      val faults = mutable.ArrayBuffer.empty[String]
+      if (byName.size != created.size) faults += s"I2 a file of $root/timeline was put twice"
+      val numbers = byName.keys.filter(_.length == 25).map(_.take(20).toLong).toVector.sorted
+      if (numbers != (1L to numbers.size.toLong).toVector)
+        faults += s"I2 the entries of $root are not contiguous: ${numbers.mkString(", ")}"
+      val entries = numbers.map(entry(_, byName))
+      ("" +: entries.map(_.hash)).zip(entries).foreach { case (previous, e) =>
+        if (e.entry.previousHash != previous) faults += s"I2 the hash chain is broken at ${e.entry.number}"
+        if (e.outcome.exists(_.entryHash != e.hash) || e.rolledBack.exists(_.entryHash != e.hash))
+          faults += s"I2 the end of entry ${e.entry.number} is that of another one"
+      }
+      TrueTimeline(root, Json.parse(format).get("timeline").asText, entries, faults.toVector)
+    }
+
+  private def entry(number: Long, files: Map[String, Created]): TrueEntry = {
+    val prefix = f"$number%020d"
+    val file = files(s"$prefix.json")
+    val outcomeFile = files.get(s"$prefix.outcome.json")
+    val endFile = files.get(s"$prefix.rolled_back.json")
+    val outcome = outcomeFile.map(c => TimelineCodec.decodeOutcome(c.path, c.bytes))
+    val end = endFile.map(c => TimelineCodec.decodeRolledBack(c.path, c.bytes))
+    val finishedAt = outcome match {
+      case Some(_: io.lakestep.timeline.Completed) => outcomeFile.fold(0)(_.step)
+      case _ => endFile.fold(Int.MaxValue)(_.step)
+    }
+    TrueEntry(
+      TimelineCodec.decodeEntry(file.path, file.bytes),
+      Json.blake3(file.bytes),
+      outcome,
+      end,
+      file.step,
+      finishedAt
+    )
+  }
+}

@@ -1,0 +1,77 @@
+package io.lakestep.simulation
+
+import java.nio.charset.StandardCharsets.UTF_8
+
+import scala.collection.mutable
+
+/** Everything of one history: the store, the schedule, the tables and what was seen. */
+final class World(
+    val seed: Long,
+    val scheduler: Scheduler,
+    val counts: Counts,
+    val tables: Vector[String],
+    stampGranularityMs: Long) {
+
+  val store = new SimulatedStore(() => scheduler.step, () => nowMs / stampGranularityMs * stampGranularityMs)
+
+  private val traced = mutable.ArrayBuffer.empty[Traced]
+  private val found = mutable.ArrayBuffer.empty[String]
+  private val tried = mutable.ArrayBuffer.empty[Attempt]
+  private val seen = mutable.ArrayBuffer.empty[SeenSnapshot]
+  private var tokens = 0
+
+  /** The store's own time. */
+  def nowMs: Long = World.StartMs + scheduler.step * 7L
+
+  def trace(client: String, request: Request, path: String, fault: Option[Fault], result: Any): Unit =
+    traced += Traced(scheduler.step, client, request, path, fault, result)
+
+  /** Whether the path is a slot of a log below a checkpoint, so that nobody reads it any more. */
+  def isCleanedUp(path: String): Boolean = {
+    val (folder, name) = path.splitAt(path.lastIndexOf('/'))
+    folder.endsWith("/_delta_log") && !store.exists(path) &&
+    store.list(folder, name.drop(1).take(20)).exists(_.name.endsWith(".checkpoint.parquet"))
+  }
+
+  def wasDeleted(path: String): Boolean = store.changes.exists {
+    case Deleted(_, p) => p == path
+    case _ => false
+  }
+
+  /** A name that no other file of the history has. */
+  def token(): Int = {
+    tokens += 1
+    tokens
+  }
+
+  def tries(attempt: Attempt): Unit = tried += attempt
+  def attempts: Seq[Attempt] = tried.toSeq
+  def saw(snapshot: SeenSnapshot): Unit = seen += snapshot
+  def snapshots: Seq[SeenSnapshot] = seen.toSeq
+
+  /** Records that an invariant does not hold; the message begins with its name. */
+  def violated(message: String): Unit = found += message
+
+  def violations: Seq[String] = found.toSeq
+
+  /** The whole history as text, for the report of a failing seed. */
+  def story: String = traced
+    .map { t =>
+      val what = t.result match {
+        case Some(bytes: Array[Byte]) => new String(bytes, UTF_8).trim.replace("\n", " | ")
+        case other => String.valueOf(other)
+      }
+      f"${t.step}%5d ${t.client}%-12s ${t.request}%-12s ${t.path}" +
+        t.fault.fold("")(f => s" [$f]") + s" = $what"
+    }
+    .mkString("\n")
+}
+
+object World {
+  val StartMs = 1700000000000L
+
+  /** Phases of a history, after 0: the one in which everything happens at once. */
+  val FirstRecovery = 1
+  val LateZombies = 2
+  val SecondRecovery = 3
+}
