@@ -181,14 +181,21 @@ def count(work: Path, tables: int) -> dict[str, Any]:
         driver.call("counted", statements=in_transaction(statements(0)))
         counted = driver.call("counted", statements=in_transaction(statements(1)))
         result[LAKESTEP] = dict(zip(("BEGIN", *STEPS, "COMMIT"), counted, strict=True))
+        protocol: dict[str, Any] = {}
         for end in ("COMMIT", "ROLLBACK"):
             for size in range(tables + 1):
-                body = [f"INSERT INTO {name} VALUES (0, 0, 0)" for name in more[:size]]
-                seen = [driver.call("counted", statements=["BEGIN", *body, end]) for _ in range(3)]
-                result[f"BEGIN before {end} of {size}"] = seen[-1][0]
-                result[f"{end} of {size}"] = seen[-1][-1]
-                if seen[-1][-1] != seen[-2][-1]:
-                    result[f"{end} of {size}, the time before"] = seen[-2][-1]
+                whole = [
+                    "BEGIN",
+                    *(f"INSERT INTO {name} VALUES (0, 0, 0)" for name in more[:size]),
+                    end,
+                ]
+                # The first one binds tables and reads what came before.
+                driver.call("counted", statements=whole)
+                seen = driver.call("counted", statements=whole)
+                is_new = end == "COMMIT" and size > 0
+                protocol[f"BEGIN, {'one' if is_new else 'no'} new entry"] = seen[0]
+                protocol[f"{end} of {size} table{'s' * (size != 1)}"] = seen[-1]
+        result["protocol"] = protocol
     return result
 
 
