@@ -14,6 +14,10 @@ from driver import Pool
 from pyspark.sql import SparkSession
 
 import lakestep
+import transactions
+from arena import Arena
+from lakestep import _build
+from plain_delta import PlainDelta
 
 SMALL = {
     "spark.master": "local[2]",
@@ -51,11 +55,31 @@ def small_session(folder, settings=None):
     return lakestep.configure(builder, root=folder / "timeline").getOrCreate()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     session = small_session(tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def plain(tmp_path_factory):
+    """Spark and Delta without Lakestep, in another process."""
+    client = PlainDelta(tmp_path_factory.mktemp("plain"), str(_build.local_delta_jars()))
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="session")
+def arena(spark, plain, tmp_path_factory):
+    """Ready-made tables, and what plain Delta makes of them."""
+    return Arena(spark, plain, tmp_path_factory.mktemp("tables"))
+
+
+@pytest.fixture
+def no_transaction_left(spark):
+    yield
+    transactions.abandon(spark)
 
 
 @pytest.fixture

@@ -290,13 +290,38 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
         if (commits.exists(_.isEmpty) && attempts > 0) walk(log, name, pin, ours, attempts - 1)
         else {
           val read = commits.flatten
-          read.iterator.flatMap(c => options.rules.check(ours, c).map(c -> _)).nextOption() match {
+          if (hidesOthers(log, tail, read)) conflict(ConflictCheck.LogCleanedUp)
+          else read.iterator.flatMap(c => options.rules.check(ours, c).map(c -> _)).nextOption() match {
             case Some((commit, finding)) =>
               Left(Evidence(finding.rule, name, log.path, Some(commit), finding.files))
             case None => Right((tail, head, read))
           }
         }
     }
+  }
+
+  /**
+   * Whether a commit of ours stands where the log had been cleaned up: a client that woke up late put
+   * it there, and what it hides is not known. The real mark of its entry is a later one, or none.
+   */
+  private def hidesOthers(log: TableLog, tail: LogTail, commits: Vector[LogCommit]): Boolean = {
+    val marked = commits.filter { c =>
+      c.mark.exists(_.timeline == timeline.id) && tail.hasCheckpointFrom(c.version)
+    }
+    def isRepeated(mark: Mark, version: Long) = commits.exists { later =>
+      later.version > version && later.mark.exists { m =>
+        m.isOf(mark.timeline, mark.entry, mark.table) && mark.kind == MarkKind.Publish &&
+        (m.kind == MarkKind.Close || (m.kind == MarkKind.Publish && m.part == mark.part))
+      }
+    }
+    def isUnknown(mark: Mark) = tail.checkpoints.lastOption.exists { version =>
+      val state = states.stateAt(log.path, version)
+      !state.txnVersion(Mark.appId(timeline.id, state.metadataId))
+        .exists(StateMark.of(_).entry >= mark.entry)
+    }
+    amendments.checksAfterPut &&
+    (marked.exists(c => c.mark.exists(isRepeated(_, c.version))) ||
+      marked.lastOption.flatMap(_.mark).exists(isUnknown))
   }
 
   private def makeEntry(

@@ -175,10 +175,12 @@ final class Judge(
     val end = t.marks.headOption.fold(Long.MaxValue)(_.slot).min(t.log.commits.size.toLong)
     between(t.log, t.entry.tables(t.index).base, end.max(0)).exists { c =>
       c.mark.isEmpty && (strict || isConflict(w, c))
-    } || (w.parts > 1 && t.parts.size < w.parts && {
-      val last = t.parts.lastOption.fold(0L)(_.slot)
-      val stop = t.marks.find(_.slot > last).fold(t.log.commits.size.toLong)(_.slot)
-      between(t.log, last, stop).exists(c => c.mark.isEmpty && (strict || isConflict(w, c)))
+    } || (w.parts > 1 && {
+      val stop = t.marks.lastOption.fold(t.log.commits.size.toLong)(_.slot)
+      val start = t.parts.headOption.fold(Long.MaxValue)(_.slot)
+      start < stop && between(t.log, start, stop).exists { c =>
+        c.mark.isEmpty && (strict || isConflict(w, c))
+      }
     })
   }
 

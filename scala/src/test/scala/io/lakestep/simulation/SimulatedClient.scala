@@ -90,7 +90,10 @@ final class SimulatedClient(
   private def request[A](kind: Request, path: String, effect: => A)(
       special: PartialFunction[Fault, A]): A = {
     if (crashed) throw new Crashed
-    actor.yieldNow()
+    faults.pause(kind) match {
+      case 0 => actor.yieldNow()
+      case steps => actor.sleep(steps)
+    }
     world.counts.request(kind)
     val fault = faults.draw(kind)
     fault.foreach(world.counts.fault(kind, _))
@@ -98,7 +101,7 @@ final class SimulatedClient(
       case None => traced(kind, path, fault)(effect)
       case Some(Fault.Sleep) =>
         world.trace(name, kind, path, fault, "")
-        faults.nap() match {
+        faults.sleep() match {
           case Some(steps) => actor.sleep(steps)
           case None => actor.sleepUntilPhase(World.LateZombies)
         }
