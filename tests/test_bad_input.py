@@ -9,10 +9,10 @@ from pathlib import Path
 
 import deltalake
 import pytest
-from driver import DriverError
-from lake import Lake, append
 
 import lakestep
+from driver import DriverError
+from lake import Lake, append
 
 BEFORE = [(1, "old"), (2, "old")]
 AFTER = [(1, "new"), (2, "old")]
