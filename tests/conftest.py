@@ -10,12 +10,12 @@ import sys
 import textwrap
 
 import pytest
-from driver import Pool
 from pyspark.sql import SparkSession
 
 import lakestep
 import transactions
 from arena import Arena
+from driver import Pool
 from lakestep import _build
 from plain_delta import PlainDelta
 
@@ -158,9 +158,3 @@ def drivers(pool):
 
     yield take
     pool.give_back(lent)
-
-
-@pytest.fixture
-def plain(pool):
-    """The driver process with stock Spark and Delta."""
-    return pool.plain()

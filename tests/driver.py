@@ -83,14 +83,14 @@ class Session:
 
 
 class Driver:
-    """A driver process, with Lakestep and a `HaltingObserver`, or plain Spark and Delta."""
+    """A driver process with Lakestep."""
 
-    def __init__(self, folder, settings=None, plain=False):
+    def __init__(self, folder, settings=None):
         self.log = Path(tempfile.mkstemp(prefix="driver-", suffix=".log", dir=folder)[1])
         self._folder = folder
         with self.log.open("w") as log:
             self._process = subprocess.Popen(
-                [sys.executable, __file__, json.dumps([plain, str(folder), settings or {}])],
+                [sys.executable, __file__, json.dumps([str(folder), settings or {}])],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -223,7 +223,6 @@ class Pool:
         self._folder = folder
         self._idle = []
         self._all = []
-        self._plain = None
 
     def take(self, number, spare=False):
         """Return drivers, which stay the caller's until `give_back`.
@@ -243,13 +242,6 @@ class Pool:
         driver = Driver(self._folder, {**HALTING, **(settings or {})})
         self._all.append(driver)
         return driver
-
-    def plain(self):
-        """Return the one driver that runs stock Spark and Delta."""
-        if self._plain is None:
-            self._plain = Driver(self._folder, plain=True)
-            self._all.append(self._plain)
-        return self._plain
 
     def close(self):
         for driver in self._all:
@@ -285,32 +277,24 @@ def _described(error):
     ]
 
 
-def _first_session(plain, folder, settings):
+def _first_session(folder, settings):
     from pyspark.sql import SparkSession
+
+    import lakestep
+    from lakestep import _session
 
     warehouse = tempfile.mkdtemp(prefix="warehouse-", dir=folder)
     builder = SparkSession.builder.config(map={**SETTINGS, **settings})
     builder.config("spark.sql.warehouse.dir", f"file:{warehouse}")
-    if not plain:
-        import lakestep
-        from lakestep import _session
-
-        session = lakestep.configure(builder, root=settings.get("root")).getOrCreate()
-        _session.meet(session)
-        return session
-    from lakestep import _build
-
-    jars = map(str, sorted(_build.local_delta_jars().glob("*.jar")))
-    builder.config("spark.jars", ",".join(jars))
-    builder.config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
-    catalog = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
-    return builder.config("spark.sql.catalog.spark_catalog", catalog).getOrCreate()
+    session = lakestep.configure(builder).getOrCreate()
+    _session.meet(session)
+    return session
 
 
-def _serve(plain, folder, settings):
+def _serve(folder, settings):
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    first = _first_session(plain, folder, settings)
+    first = _first_session(folder, settings)
     lock = threading.Lock()
 
     def work(calls, session_settings):

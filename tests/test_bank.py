@@ -4,6 +4,7 @@ import os
 import random
 
 import pytest
+
 from bank import ACCOUNTS, OPENING, replay
 from driver import TIMEOUT_S
 from lake import Lake

@@ -1,6 +1,7 @@
 """A driver that runs many transactions holds on to no more than one that ran few."""
 
 import pytest
+
 from lake import Lake
 
 WARM_UP = 20
