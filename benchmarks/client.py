@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 import traceback
@@ -89,8 +90,14 @@ class Client:
 
     def versions(self) -> dict[str, str]:
         """Return what this driver runs on."""
-        java = self._jvm.java.lang.System.getProperty("java.version")
-        return {"spark": self._spark.version, "java": str(java)}
+        jars = self._spark.conf.get("spark.jars") or ""
+        delta = re.search(r"/delta-spark_[^/]*-([^-/]+)\.jar", jars)
+        return {
+            "lakestep": self._spark.conf.get("spark.lakestep.version", None) or "none",
+            "spark": self._spark.version,
+            "delta": delta[1] if delta else "unknown",
+            "java": str(self._jvm.java.lang.System.getProperty("java.version")),
+        }
 
     def timed(self, statements: list[str]) -> list[float]:
         """Run statements and return the seconds that each took."""

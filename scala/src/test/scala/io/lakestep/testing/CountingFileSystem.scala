@@ -45,6 +45,7 @@ final class CountingFileSystem extends FileSystem {
 
   override def getScheme: String = "hdfs"
   override def getUri: URI = Uri
+  override protected def getDefaultPort: Int = 8020
   override def getWorkingDirectory: Path = folder
   override def setWorkingDirectory(path: Path): Unit = folder = makeQualified(path)
 
@@ -150,8 +151,6 @@ final class CountingFileContext(uri: URI, configuration: Configuration)
       "hdfs",
       true
     ) {
-
-  override def getUriDefaultPort: Int = -1
 
   override def renameInternal(from: Path, to: Path, overwrite: Boolean): Unit =
     fsImpl.asInstanceOf[CountingFileSystem].rename(from, to, overwrite)
