@@ -138,7 +138,7 @@ private[transaction] final class Settle(world: World) {
     def done(how: String) = Done(
       SettledTable(
         how,
-        listed.map(_.version).orElse(tail.firstOfRun),
+        listed.map(_.version).orElse(Some(head)),
         listed.flatMap(_.info).fold(Vector.empty[String])(PublishedCommit.residueOf)
       )
     )
