@@ -66,6 +66,8 @@ lazy val lakestep = (project in file("."))
       IO.write(file, s"version=${version.value}\nspark=$sparkVersion\ndelta=$deltaVersion\n")
       Seq(file)
     }.taskValue,
+    // For drivers that pytest starts.
+    Test / packageBin / artifactPath := target.value / "lakestep-tests.jar",
     Test / fork := true,
     Test / parallelExecution := false,
     Test / javaOptions ++= sparkJvmOptions ++ Seq("-Xmx3g"),

@@ -13,6 +13,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakestep
+import transactions
+from arena import Arena
+from driver import Pool
+from lakestep import _build
+from plain_delta import PlainDelta
 
 SMALL = {
     "spark.master": "local[2]",
@@ -50,11 +55,31 @@ def small_session(folder, settings=None):
     return lakestep.configure(builder, root=folder / "timeline").getOrCreate()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     session = small_session(tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def plain(tmp_path_factory):
+    """Spark and Delta without Lakestep, in another process."""
+    client = PlainDelta(tmp_path_factory.mktemp("plain"), str(_build.local_delta_jars()))
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="session")
+def arena(spark, plain, tmp_path_factory):
+    """Ready-made tables, and what plain Delta makes of them."""
+    return Arena(spark, plain, tmp_path_factory.mktemp("tables"))
+
+
+@pytest.fixture
+def no_transaction_left(spark):
+    yield
+    transactions.abandon(spark)
 
 
 @pytest.fixture
@@ -111,3 +136,25 @@ def python():
         return json.loads(answers[-1].removeprefix("ANSWER "))
 
     return run
+
+
+@pytest.fixture(scope="session")
+def pool(tmp_path_factory):
+    """Driver processes for the whole run."""
+    made = Pool(tmp_path_factory.mktemp("drivers"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def drivers(pool):
+    """Lends driver processes; a test may kill them."""
+    lent = []
+
+    def take(number, spare=False):
+        taken = pool.take(number, spare)
+        lent.extend(taken)
+        return taken
+
+    yield take
+    pool.give_back(lent)

@@ -21,10 +21,12 @@ object RedirectPath {
       fsOptions: Map[String, String] = Map.empty): Option[String] =
     for {
       transaction <- Sessions.open(session)
-      if !OverlayPath.isOverlay(new Path(path))
+      if !OverlayPath.isOverlay(path)
       conf = session.sessionState.newHadoopConfWithOptions(fsOptions)
       plain = DeltaTableUtils.extractIfPathContainsTimeTravel(session, path, fsOptions)._1
-      root <- DeltaTableUtils.findDeltaTableRoot(session, new Path(plain), fsOptions)
+      // As Hadoop writes it: `file:///t/` and `file:/t` are one path.
+      written = new Path(plain)
+      root <- DeltaTableUtils.findDeltaTableRoot(session, written, fsOptions)
       overlay <- transaction.overlayOf(root, conf)
-    } yield overlay.toString + path.stripPrefix(root.toString)
+    } yield overlay.toString + written.toString.stripPrefix(root.toString) + path.stripPrefix(plain)
 }

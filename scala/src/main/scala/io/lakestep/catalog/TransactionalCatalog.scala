@@ -12,6 +12,7 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 import io.lakestep.Errors
+import io.lakestep.overlay.OverlayPath
 import io.lakestep.session.Sessions
 
 /**
@@ -44,10 +45,18 @@ class TransactionalCatalog extends DeltaCatalog {
         super.loadCatalogTable(ident, table.copy(storage = storage, stats = None))
     }
 
-  override def loadPathTable(ident: Identifier): Table =
+  override def loadPathTable(ident: Identifier): Table = {
+    refuseForeignOverlay(ident.name())
     RedirectPath(spark, ident.name()) match {
       case None => super.loadPathTable(ident)
       case Some(overlay) => super.loadPathTable(Identifier.of(ident.namespace(), overlay))
+    }
+  }
+
+  /** A path with our scheme comes from a redirection of the open transaction, or from a user. */
+  private def refuseForeignOverlay(path: String): Unit =
+    if (OverlayPath.isOverlay(path) && !Sessions.open(spark).exists(_.owns(new Path(path)))) {
+      throw Errors("LAKESTEP_OVERLAY_PATH", "path" -> path)
     }
 
   private def overlayOf(base: Path): Option[Path] =

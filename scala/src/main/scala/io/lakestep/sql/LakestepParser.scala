@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.{FunctionIdentifier, TableIdentifier}
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.parser.{
   HybridParameterContext, NamedParameterContext, ParameterContext, ParameterHandler,
-  ParseErrorListener, ParserInterface, PositionalParameterContext
+  ParseErrorListener, ParseException, ParserInterface, PositionalParameterContext
 }
 import org.apache.spark.sql.catalyst.plans.logical.{CompoundBody, LogicalPlan, SingleStatement}
 import org.apache.spark.sql.catalyst.trees.{CurrentOrigin, Origin}
@@ -75,7 +75,12 @@ class LakestepParser(session: SparkSession, delegate: ParserInterface) extends P
 
   private def substitute(text: String, parameters: ParameterContext): String =
     if (SQLConf.get.legacyParameterSubstitutionConstantsOnly) text
-    else ParameterHandler.substituteParameters(text, parameters)._1
+    else {
+      try ParameterHandler.substituteParameters(text, parameters)._1
+      catch {
+        case failure: ParseException => DeltaParameters.substitute(text, parameters, failure)
+      }
+    }
 
   private def isEmpty(parameters: ParameterContext): Boolean = parameters match {
     case NamedParameterContext(params) => params.isEmpty

@@ -1,6 +1,5 @@
 package io.lakestep.sql
 
-import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{UnresolvedRelation, UnresolvedTable, UnresolvedTableOrView}
 import org.apache.spark.sql.catalyst.plans.logical.{
@@ -129,9 +128,7 @@ object RedirectTables {
   private def isDelta(name: String): Boolean = DeltaSourceUtils.isDeltaDataSourceName(name)
 
   private def refuseOverlay(path: String): Unit =
-    if (path.startsWith(OverlayPath.Scheme + ":") && OverlayPath.isOverlay(new Path(path))) {
-      throw Errors("LAKESTEP_OVERLAY_PATH", "path" -> path)
-    }
+    if (OverlayPath.isOverlay(path)) throw Errors("LAKESTEP_OVERLAY_PATH", "path" -> path)
 
   private def fsOptions(options: CaseInsensitiveMap[String]): Map[String, String] =
     options.originalMap.filter { case (key, _) =>

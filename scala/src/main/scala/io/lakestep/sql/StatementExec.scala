@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.classic
 import org.apache.spark.sql.delta.files.TahoeFileIndex
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
+import org.apache.spark.sql.execution.columnar.InMemoryRelation
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 
 import io.lakestep.Errors
@@ -84,6 +85,7 @@ final case class StatementStrategy(session: SparkSession) extends SparkStrategy 
     case ReturnAnswer(root) =>
       val tables = StatementStrategy.deltaTables(root)
       val kind = root match {
+        case _: TransactionCommand => None
         case command: Command if Sessions.isOpen(session) => Some(StatementKinds.of(command))
         case _ => None
       }
@@ -98,10 +100,14 @@ final case class StatementStrategy(session: SparkSession) extends SparkStrategy 
 
 object StatementStrategy {
 
-  /** Paths of the Delta tables that a plan scans, subqueries included. */
+  /** Paths of the Delta tables that a plan scans, subqueries and cached data included. */
   def deltaTables(plan: LogicalPlan): Set[Path] =
-    plan.collectWithSubqueries {
-      case LogicalRelation(HadoopFsRelation(index: TahoeFileIndex, _, _, _, _, _), _, _, _, _) =>
-        index.path
-    }.toSet
+    plan
+      .collectWithSubqueries {
+        case LogicalRelation(HadoopFsRelation(index: TahoeFileIndex, _, _, _, _, _), _, _, _, _) =>
+          Set(index.path)
+        case cached: InMemoryRelation => deltaTables(cached.cacheBuilder.logicalPlan)
+      }
+      .flatten
+      .toSet
 }

@@ -1,0 +1,121 @@
+"""Spark and Delta without Lakestep, in a process of their own: what a transaction must agree with.
+
+Run as a program it answers requests, one JSON object a line; `PlainDelta` is its client.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import statement_kinds
+import table_kinds
+import table_state
+from statement_kinds import Target
+
+
+class PlainDelta:
+    """The client. Requests are answered one after another; `start` does not wait for its own."""
+
+    def __init__(self, folder, delta_jars):
+        self._log = (folder / "plain.log").open("w+")
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, str(folder), delta_jars],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            env={k: v for k, v in os.environ.items() if not k.startswith("PYSPARK_")},
+            text=True,
+        )
+        self._queue = ThreadPoolExecutor(max_workers=1)
+
+    def start(self, request, **arguments):
+        return self._queue.submit(self._ask, {"request": request, **arguments})
+
+    def ask(self, request, **arguments):
+        return self.start(request, **arguments).result()
+
+    def _ask(self, request):
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        for line in self._process.stdout:
+            if line.startswith("ANSWER "):
+                answer = json.loads(line.removeprefix("ANSWER "))
+                if "failure" in answer:
+                    raise AssertionError(answer["failure"])
+                return answer["result"]
+        self._log.seek(0)
+        raise AssertionError("the process ended: " + self._log.read()[-4000:])
+
+    def close(self):
+        self._queue.shutdown()
+        self._process.stdin.close()
+        self._process.wait(60)
+        self._log.close()
+
+
+class _Requests:
+    def __init__(self, spark):
+        self.spark = spark
+
+    def create(self, kind, path):
+        table_kinds.create(self.spark, kind, path)
+
+    def sql(self, text):
+        return table_state.shown(self.spark.sql(text))
+
+    def state(self, path, since):
+        return table_state.state(self.spark, path, since)
+
+    def after(self, statements, path, since):
+        """View and state of a table after statements, or the condition of the one that failed."""
+        name = f"t{len(self.spark.catalog.listTables())}"
+        self.spark.sql(f"CREATE TABLE {name} USING delta LOCATION '{path}'")
+        for statement in statements:
+            try:
+                statement_kinds.run(self.spark, statement, Target(name, path))
+            except Exception as failure:
+                if not hasattr(failure, "getCondition"):
+                    raise
+                return {"condition": failure.getCondition(), "message": str(failure)}
+        return {
+            "condition": None,
+            "view": table_state.view(self.spark, name),
+            "state": table_state.state(self.spark, path, since),
+        }
+
+
+def main(folder, delta_jars):
+    from pyspark.sql import SparkSession
+
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.jars", ",".join(map(str, sorted(Path(delta_jars).glob("*.jar")))))
+        .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
+        .config(
+            "spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+        )
+        .config("spark.sql.warehouse.dir", f"file:{folder}/plain-warehouse")
+        .config("spark.driver.memory", "1g")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.databricks.delta.snapshotPartitions", "2")
+        .getOrCreate()
+    )
+    requests = _Requests(spark)
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            answer = {"result": getattr(requests, request.pop("request"))(**request)}
+        except Exception:
+            answer = {"failure": traceback.format_exc()}
+        print("ANSWER", json.dumps(answer), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,121 @@
+"""A table as Delta shows it, in a form that two tables can be compared in.
+
+Random names (of data files, of physical columns) are left out or replaced.
+"""
+
+import json
+import re
+
+
+def shown(frame):
+    """The rows of a frame as sorted text."""
+    return sorted(json.dumps(list(row), default=str, ensure_ascii=False) for row in frame.collect())
+
+
+def view(session, name):
+    """What a session sees of a table: schema, properties, protocol, number of files, rows."""
+    detail = session.sql(f"DESCRIBE DETAIL {name}").collect()[0]
+    frame = session.sql(f"SELECT * FROM {name}")
+    return {
+        "schema": json.loads(frame.schema.json()),
+        "properties": dict(sorted(detail["properties"].items())),
+        "features": sorted(detail["tableFeatures"]),
+        "files": detail["numFiles"],
+        "rows": shown(frame),
+    }
+
+
+def state(spark, path, since):
+    """What Delta itself, in a session without Lakestep, reconstructs from a table's log.
+
+    `since` is the version before the changes that are compared; it bounds the change feed.
+    """
+    jvm = spark._jvm
+    none = jvm.scala.Option.empty()
+    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
+    snapshot = log.update(False, none, none)
+    metadata = json.loads(snapshot.metadata().json())["metaData"]
+    schema = json.loads(metadata["schemaString"])
+    properties = dict(sorted(metadata["configuration"].items()))
+    logical = _logical_names(schema)
+    protocol = json.loads(snapshot.protocol().json())["protocol"]
+    found = {
+        "table_id": metadata["id"],
+        "partitioned_by": metadata["partitionColumns"],
+        "schema": json.loads(_renamed(json.dumps(schema), logical)),
+        "properties": properties,
+        "protocol": {k: sorted(v) if isinstance(v, list) else v for k, v in protocol.items()},
+        "domains": sorted(
+            _renamed(text, logical) for text in (d.json() for d in _each(snapshot.domainMetadata()))
+        ),
+        "files": sorted(
+            _file(json.loads(text), logical) for text in snapshot.allFiles().toJSON().collect()
+        ),
+        "rows": shown(spark.sql(f"SELECT * FROM delta.`{path}`")),
+    }
+    if properties.get("delta.enableRowTracking") == "true":
+        found["row_ids"] = shown(
+            spark.sql(
+                f"SELECT id, _metadata.row_id, _metadata.row_commit_version FROM delta.`{path}`"
+            )
+        )
+    if properties.get("delta.enableChangeDataFeed") == "true":
+        found["changes"] = (
+            shown(
+                spark.sql(f"SELECT * FROM table_changes_by_path('{path}', {since + 1})").drop(
+                    "_commit_version", "_commit_timestamp"
+                )
+            )
+            if snapshot.version() > since
+            else []
+        )
+    return found
+
+
+def _each(scala_seq):
+    iterator = scala_seq.iterator()
+    while iterator.hasNext():
+        yield iterator.next()
+
+
+def _logical_names(schema):
+    """Physical column names by Delta's column mapping, as far as they are random."""
+    names = {}
+
+    def visit(type_, prefix):
+        if not isinstance(type_, dict):
+            return
+        for part in ("elementType", "keyType", "valueType"):
+            visit(type_.get(part), prefix)
+        for column in type_.get("fields", ()):
+            name = f"{prefix}{column['name']}"
+            physical = column["metadata"].get("delta.columnMapping.physicalName", "")
+            if re.match("col-[0-9a-f]{8}-", physical):
+                names[physical] = f"<{name}>"
+            visit(column["type"], f"{name}.")
+
+    visit(schema, "")
+    return names
+
+
+def _renamed(text, names):
+    for physical, logical in names.items():
+        text = text.replace(physical, logical)
+    return text
+
+
+def _file(add, logical):
+    vector = add.get("deletionVector") or {}
+    text = json.dumps(
+        {
+            "partition": add["partitionValues"],
+            "stats": json.loads(add.get("stats") or "{}"),
+            "deleted": vector.get("cardinality"),
+            "base_row_id": add.get("baseRowId"),
+            "row_commit_version": add.get("defaultRowCommitVersion"),
+            "clustering": add.get("clusteringProvider"),
+        },
+        sort_keys=True,
+        ensure_ascii=False,
+    )
+    return _renamed(text, logical)

@@ -1,0 +1,296 @@
+"""What a session reads inside a transaction, and what DataFrames made elsewhere do there."""
+
+import pyarrow
+import pytest
+from delta.tables import DeltaTable
+from deltalake import DeltaTable as DeltaRsTable
+from deltalake import write_deltalake
+from pyspark.sql import functions as F
+
+import statement_kinds
+import table_state
+from arena import head, read_by_delta_rs
+from transactions import begin, commit, refused, rollback
+
+pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
+
+CHANGES = {"f": ("insert_values", "update"), "d": ("delete", "add_column")}
+
+QUERIES = {
+    "join": "SELECT f.id, d.v FROM {f} f JOIN {d} d ON f.id = d.id",
+    "outer_join": "SELECT f.id, d.id FROM {f} f FULL OUTER JOIN {d} d ON f.id = d.id + 1",
+    "anti_join": "SELECT * FROM {f} f ANTI JOIN {d} d USING (id)",
+    "self_join": "SELECT a.id, b.n FROM {f} a, {f} b WHERE a.n = b.n AND a.part = 'a'",
+    "in_subquery": "SELECT id FROM {f} WHERE id IN (SELECT id FROM {d})",
+    "exists_correlated": "SELECT id FROM {f} f WHERE EXISTS (SELECT 1 FROM {d} d WHERE d.n = f.n)",
+    "scalar_subquery": "SELECT id, (SELECT max(n) FROM {d}) FROM {f}",
+    "subquery_in_from": "SELECT sum(n) FROM (SELECT n FROM {f} WHERE id > 3)",
+    "common_table_expression": "WITH c AS (SELECT id, n FROM {f}) "
+    "SELECT c.id, d.v FROM c JOIN {d} d USING (id)",
+    "recursive": "WITH RECURSIVE r(id) AS (SELECT min(id) FROM {f} UNION ALL "
+    "SELECT id + 1 FROM r WHERE id < (SELECT max(n) FROM {d})) SELECT * FROM r",
+    "group_by": "SELECT part, count(*), sum(n) FROM {f} GROUP BY part HAVING count(*) > 1",
+    "rollup": "SELECT part, v, count(*) FROM {f} GROUP BY ROLLUP (part, v)",
+    "count_from_the_log": "SELECT count(*), min(id), max(id) FROM {f}",
+    "window": "SELECT id, row_number() OVER (PARTITION BY part ORDER BY n) FROM {f}",
+    "union": "SELECT id, v FROM {f} UNION SELECT id, v FROM {d}",
+    "except": "SELECT id FROM {f} EXCEPT SELECT id FROM {d}",
+    "partition_filter": "SELECT id FROM {d} WHERE part = 'a'",
+    "order_and_limit": "SELECT id FROM {f} ORDER BY id DESC LIMIT 2",
+    "lateral": "SELECT f.id, x FROM {f} f, LATERAL (SELECT f.n * 2 AS x)",
+    "pivot": "SELECT * FROM (SELECT part, n FROM {f}) PIVOT (sum(n) FOR part IN ('a', 'b b'))",
+    "explode": "SELECT id, e FROM {f} LATERAL VIEW explode(array(n, n + 1)) AS e",
+    "distinct": "SELECT DISTINCT part FROM {f}",
+    "pipe": "FROM {f} |> WHERE id > 2 |> SELECT id, n",
+    "version_as_of": "SELECT * FROM {f} VERSION AS OF 1",
+    "version_of_path": "SELECT * FROM delta.`{f_path}` VERSION AS OF 1",
+    "at_version": "SELECT * FROM delta.`{f_path}@v1`",
+    "path": "SELECT * FROM delta.`{d_path}`",
+    "values": "SELECT * FROM VALUES (1), (21) AS s(id) JOIN {f} USING (id)",
+    "columns": "DESCRIBE TABLE {d}",
+    "column_names": "SHOW COLUMNS IN {d}",
+}
+
+
+@pytest.fixture(scope="module")
+def changed(spark, plain, arena):
+    """Two tables changed in an open transaction, and their committed twins for plain Delta."""
+    texts, twin_texts = {}, {}
+    targets = {"f": arena.table("plain"), "d": arena.table("partitioned")}
+    for name, kind in (("f", "plain"), ("d", "partitioned")):
+        twin = arena.copy(kind)
+        plain.ask("after", statements=CHANGES[name], path=str(twin), since=0)
+        texts |= {name: targets[name].sql, f"{name}_path": targets[name].path}
+        twin_texts |= {name: f"delta.`{twin}`", f"{name}_path": str(twin)}
+    return targets, texts, twin_texts
+
+
+def make_changes(spark, targets):
+    begin(spark)
+    for name, target in targets.items():
+        for statement in CHANGES[name]:
+            statement_kinds.run(spark, statement, target)
+
+
+def test_every_kind_of_query_reads_what_the_transaction_wrote(spark, plain, other_session, changed):
+    targets, texts, twin_texts = changed
+    outside = {}
+    for name in ("join", "count_from_the_log", "group_by"):
+        outside[name] = table_state.shown(other_session.sql(QUERIES[name].format(**texts)))
+    make_changes(spark, targets)
+    wrong = {}
+    for name, query in QUERIES.items():
+        expected = plain.start("sql", text=query.format(**twin_texts))
+        try:
+            found = table_state.shown(spark.sql(query.format(**texts)))
+        except Exception as failure:
+            found = str(failure)
+        if found != expected.result():
+            wrong[name] = (found, expected.result())
+    assert wrong == {}
+    for name, rows in outside.items():
+        assert table_state.shown(other_session.sql(QUERIES[name].format(**texts))) == rows
+
+
+def test_views_and_data_frame_readers_see_what_the_transaction_wrote(spark, changed):
+    targets, _, _ = changed
+    f, path = targets["f"].sql, targets["f"].path
+    spark.sql(f"CREATE OR REPLACE VIEW stored AS SELECT id, n FROM {f} WHERE id > 1")
+    make_changes(spark, targets)
+    wanted = table_state.shown(spark.sql(f"SELECT * FROM {f}"))
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW passing AS SELECT * FROM {f}")
+    assert table_state.shown(spark.table("passing")) == wanted
+    assert spark.table("stored").count() == len(wanted) - 1
+    assert table_state.shown(spark.read.table(f)) == wanted
+    assert table_state.shown(spark.read.format("delta").load(path)) == wanted
+    assert table_state.shown(spark.read.format("delta").option("path", path).load()) == wanted
+    assert table_state.shown(DeltaTable.forName(spark, f).toDF()) == wanted
+    assert table_state.shown(DeltaTable.forPath(spark, path).toDF()) == wanted
+    old = spark.read.format("delta").option("versionAsOf", 1).load(path)
+    assert old.count() == 6
+    frame = spark.table(f).where("id > 20")
+    assert [row["id"] for row in frame.orderBy("id").collect()] == [21, 22]
+    assert frame.cache().count() == 2
+    frame.unpersist()
+
+
+def test_history_and_detail_show_the_transaction(spark, changed):
+    targets, _, _ = changed
+    target = targets["f"]
+    since = head(target.path)
+    make_changes(spark, targets)
+    names = ["UPDATE", "WRITE"]
+    for table in (
+        DeltaTable.forName(spark, target.sql),
+        DeltaTable.forPath(spark, target.path),
+    ):
+        rows = table.history().select("version", "operation").collect()
+        assert [row["version"] for row in rows] == list(range(since + 2, -1, -1))
+        assert [row["operation"] for row in rows[:2]] == names
+        assert [row["operation"] for row in table.history(2).collect()] == names
+        assert table.detail().collect()[0]["numFiles"] > 0
+    detail = spark.sql(f"DESCRIBE DETAIL {target.sql}").collect()[0]
+    assert (
+        detail["numFiles"] == spark.table(target.sql).select(F.input_file_name()).distinct().count()
+    )
+    operations = spark.sql(f"DESCRIBE HISTORY delta.`{target.path}` LIMIT 2").collect()
+    assert [row["operation"] for row in operations] == names
+
+
+def foreign_append(path, identifier):
+    """A row by a client that never heard of Lakestep."""
+    write_deltalake(
+        path,
+        pyarrow.table(
+            {
+                "id": pyarrow.array([identifier], pyarrow.int32()),
+                "part": ["a"],
+                "v": ["foreign"],
+                "n": pyarrow.array([1], pyarrow.int32()),
+            }
+        ),
+        mode="append",
+    )
+
+
+def ids(spark, name):
+    return [row["id"] for row in spark.sql(f"SELECT id FROM {name} ORDER BY id").collect()]
+
+
+def test_reads_repeat_under_a_foreign_commit_which_survives_the_commit(spark, arena):
+    target, other = arena.table("plain"), arena.table("plain")
+    begin(spark)
+    before = ids(spark, target.sql)
+    foreign_append(target.path, 500)
+    assert ids(spark, target.sql) == before
+    assert ids(spark, f"delta.`{target.path}`") == before
+    statement_kinds.run(spark, "insert_values", target)
+    assert ids(spark, target.sql) == [*before, 21, 22]
+    foreign_append(target.path, 501)
+    assert ids(spark, target.sql) == [*before, 21, 22]
+    statement_kinds.run(spark, "insert_values", other)
+    commit(spark)
+    assert ids(spark, target.sql) == [*before, 21, 22, 500, 501]
+    assert len(read_by_delta_rs(target.path)) == len(before) + 4
+
+
+def test_tables_read_first_after_a_foreign_commit_are_of_one_moment(spark, arena):
+    first, second = arena.table("plain"), arena.table("plain")
+    # A timeline orders only what is bound to it.
+    for target in (first, second):
+        begin(spark)
+        statement_kinds.run(spark, "insert_values", target)
+        commit(spark)
+    begin(spark)
+    seen = ids(spark, first.sql)
+    other = spark.newSession()
+    begin(other)
+    for target in (first, second):
+        statement_kinds.run(other, "update", target)
+        other.sql(f"INSERT INTO {target.sql} VALUES (600, 'a', 'late', 1)")
+    commit(other)
+    assert ids(spark, second.sql) == seen
+    assert ids(other, second.sql) == [*seen, 600]
+
+
+def read_or_refused(read):
+    try:
+        return read()
+    except Exception as failure:
+        assert failure.getCondition() == "LAKESTEP_DATAFRAME_FROM_OUTSIDE"
+        return None
+
+
+def test_frames_views_and_cached_tables_made_before_begin_read_the_snapshot_or_are_refused(
+    spark, arena
+):
+    target = arena.table("plain")
+    frame = spark.table(target.sql).orderBy("id")
+    planned = spark.table(target.sql).select("id").orderBy("id")
+    before = [row["id"] for row in planned.collect()]
+    by_path = spark.read.format("delta").load(target.path).orderBy("id")
+    frame.createOrReplaceTempView("made_before")
+    cached = spark.table(target.sql).select("id", "n").cache()
+    assert cached.count() == len(before)
+    begin(spark)
+    assert ids(spark, target.sql) == before
+    foreign_append(target.path, 500)
+    statement_kinds.run(spark, "insert_values", target)
+    inside = [*before, 21, 22]
+    reads = {
+        "frame": lambda: [row["id"] for row in frame.collect()],
+        "planned": lambda: [row["id"] for row in planned.collect()],
+        "derived": lambda: [row["id"] for row in frame.where("id > 0").collect()],
+        "by path": lambda: [row["id"] for row in by_path.collect()],
+        "view": lambda: [row["id"] for row in spark.table("made_before").collect()],
+        "cached": lambda: sorted(row["id"] for row in cached.collect()),
+        "count": lambda: inside if frame.count() == len(inside) else [frame.count()],
+        "written": lambda: written(frame),
+    }
+
+    def written(source):
+        source.where("id = 22").withColumn("id", F.lit(700)).write.insertInto(target.sql)
+        found = ids(spark, target.sql)
+        spark.sql(f"DELETE FROM {target.sql} WHERE id = 700")
+        return [i for i in found if i != 700] if 700 in found else found
+
+    found = {name: read_or_refused(read) for name, read in reads.items()}
+    assert {name: rows for name, rows in found.items() if rows not in (None, inside)} == {}
+    rollback(spark)
+    cached.unpersist()
+    assert ids(spark, target.sql) == [*before, 500]
+
+
+def test_cached_table_is_not_served_inside_nor_kept_from_inside(spark, arena):
+    target = arena.table("plain")
+    spark.sql(f"CACHE TABLE {target.sql}")
+    before = ids(spark, target.sql)
+    begin(spark)
+    statement_kinds.run(spark, "insert_values", target)
+    assert ids(spark, target.sql) == [*before, 21, 22]
+    rollback(spark)
+    assert ids(spark, target.sql) == before
+    spark.sql(f"UNCACHE TABLE {target.sql}")
+
+
+@pytest.mark.parametrize("end", [commit, rollback])
+def test_frame_of_a_transaction_is_refused_after_it(spark, arena, end):
+    target = arena.table("plain")
+    begin(spark)
+    statement_kinds.run(spark, "insert_values", target)
+    frame = spark.table(target.sql)
+    frame.createOrReplaceTempView("made_inside")
+    assert frame.count() > 0
+    cached = frame.where("id = 21").cache()
+    assert cached.count() == 1
+    end(spark)
+    for use in (cached.collect, cached.count, cached.where("id > 0").collect):
+        with refused("LAKESTEP_DATAFRAME_OF_ENDED_TRANSACTION", "25000"):
+            use()
+    cached.unpersist()
+    with refused("LAKESTEP_DATAFRAME_OF_ENDED_TRANSACTION", "25000"):
+        frame.collect()
+    with refused("LAKESTEP_DATAFRAME_OF_ENDED_TRANSACTION", "25000"):
+        spark.read.format("delta").load(target.path).join(frame, "id").collect()
+    with refused("LAKESTEP_DATAFRAME_OF_ENDED_TRANSACTION", "25000"):
+        frame.write.format("delta").mode("append").save(target.path)
+    begin(spark)
+    with refused("LAKESTEP_DATAFRAME_FROM_OUTSIDE", "0A000"):
+        frame.collect()
+
+
+def test_conflict_fails_commit_and_every_statement_until_rollback(spark, arena):
+    target, other = arena.table("plain"), arena.table("plain")
+    untouched = ids(spark, other.sql)
+    begin(spark)
+    statement_kinds.run(spark, "update", target)
+    statement_kinds.run(spark, "insert_values", other)
+    DeltaRsTable(target.path).delete("id = 1")
+    with refused("LAKESTEP_CONFLICT", "40001"):
+        commit(spark)
+    for text in (f"SELECT * FROM {target.sql}", "SELECT 1", "BEGIN", "COMMIT"):
+        with refused("LAKESTEP_TRANSACTION_FAILED", "25P02"):
+            spark.sql(text).collect()
+    rollback(spark)
+    assert 1 not in ids(spark, target.sql)
+    assert ids(spark, other.sql) == untouched

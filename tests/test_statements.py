@@ -1,0 +1,105 @@
+"""Each statement inside a transaction, rolled back, failing and committed, against plain Delta."""
+
+import pytest
+
+import files_on_disk
+import statement_kinds
+import table_kinds
+import table_state
+from arena import head, read_by_delta_rs
+from transactions import begin, commit, rollback
+
+pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
+
+# In `make test` a statement fails in the middle for one of each way in which Delta stages it.
+FAILING = {"insert_values", "update", "merge", "add_column", "write_overwrite", "optimize"}
+
+
+def matrix(short=lambda statement: True):
+    """Each statement on its own table in `make test`, on every other one in `make test-long`."""
+    return [
+        pytest.param(
+            statement.name,
+            table,
+            id=f"{statement.name}-{table}",
+            marks=() if table == statement.table and short(statement.name) else (pytest.mark.long,),
+        )
+        for statement in statement_kinds.KINDS.values()
+        for table in table_kinds.KINDS
+    ]
+
+
+def run(spark, statement, target):
+    """The condition of the statement's failure, or None."""
+    try:
+        statement_kinds.run(spark, statement, target)
+    except Exception as failure:
+        if not hasattr(failure, "getCondition"):
+            raise
+        return failure.getCondition()
+    return None
+
+
+@pytest.mark.parametrize(("statement", "kind"), matrix())
+def test_statement_is_seen_then_rolled_back_then_committed_as_plain_delta_does(
+    spark, arena, statement, kind
+):
+    expected = arena.expected(kind, statement)
+    target = arena.table(kind)
+    files = files_on_disk.prints(target.path)
+    before = table_state.view(spark, target.sql)
+
+    begin(spark)
+    condition = run(spark, statement, target)
+    inside = table_state.view(spark, target.sql)
+    files_on_disk.assert_log_untouched(target.path, files)
+    rollback(spark)
+    assert condition == expected.result()["condition"], expected.result().get("message")
+    if condition is not None:
+        assert kind != statement_kinds.KINDS[statement].table
+        assert inside == before
+        return
+    assert inside != before
+    assert inside == expected.result()["view"]
+    files_on_disk.assert_log_untouched(target.path, files)
+    assert table_state.view(spark, target.sql) == before
+
+    since = head(target.path)
+    begin(spark)
+    assert run(spark, statement, target) is None
+    files_on_disk.assert_log_untouched(target.path, files)
+    commit(spark)
+    files_on_disk.assert_kept(target.path, files)
+    assert head(target.path) == since + 1
+    assert arena.state(target.path, since) == expected.result()["state"]
+    if table_kinds.KINDS[kind].delta_rs_reads:
+        assert read_by_delta_rs(target.path) == expected.result()["view"]["rows"]
+
+
+@pytest.mark.parametrize(("statement", "kind"), matrix(short=FAILING.__contains__))
+def test_failing_statement_leaves_the_state_before_it_and_the_transaction_commits(
+    spark, arena, statement, kind
+):
+    one_only = table_kinds.KINDS[kind].one_data_statement or statement == "optimize"
+    first = "metadata" if one_only or statement == "unset_properties" else "data"
+    expected = arena.expected(kind, first, statement)
+    target = arena.table(kind)
+    files = files_on_disk.prints(target.path)
+    since = head(target.path)
+
+    begin(spark)
+    statement_kinds.run(spark, first, target)
+    before = table_state.view(spark, target.sql)
+    staged = files_on_disk.staged_commits(target.path)
+    with pytest.raises(Exception) as raised:
+        statement_kinds.KINDS[statement].fail(spark, target)
+    assert not raised.value.getCondition().startswith("LAKESTEP")
+    assert table_state.view(spark, target.sql) == before
+    assert files_on_disk.staged_commits(target.path) == staged
+    files_on_disk.assert_log_untouched(target.path, files)
+    condition = run(spark, statement, target)
+    assert condition == expected.result()["condition"], expected.result().get("message")
+    commit(spark)
+    files_on_disk.assert_kept(target.path, files)
+    if condition is None:
+        assert arena.state(target.path, since) == expected.result()["state"]

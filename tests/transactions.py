@@ -1,0 +1,34 @@
+"""Steps of a transaction, and what a refusal of one says."""
+
+from contextlib import contextmanager
+
+import pytest
+
+
+def begin(spark):
+    return spark.sql("BEGIN").collect()[0]["transaction_id"]
+
+
+def commit(spark):
+    return spark.sql("COMMIT").collect()[0]
+
+
+def rollback(spark):
+    spark.sql("ROLLBACK").collect()
+
+
+def abandon(spark):
+    """Leaves no transaction to the next test, whatever state a failed one is in."""
+    if spark.sql("SHOW TRANSACTIONS").where("state != 'INFLIGHT'").collect():
+        rollback(spark)
+
+
+@contextmanager
+def refused(condition, sql_state=None):
+    with pytest.raises(Exception) as raised:
+        yield
+    found = getattr(raised.value, "getCondition", lambda: None)()
+    if found != condition:
+        raise raised.value
+    if sql_state is not None:
+        assert raised.value.getSqlState() == sql_state
