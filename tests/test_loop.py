@@ -9,11 +9,12 @@ MIB = 2**20
 
 
 def run(spark, tables, number):
-    """Run transactions that update one table and insert into the other; return what is held."""
-    for _ in range(number):
+    """Run transactions that update one table or insert into the other; return what is held."""
+    update = f"UPDATE delta.`{tables[0]}` SET v = v + 1 WHERE id = 1"
+    insert = f"INSERT INTO delta.`{tables[1]}` VALUES (0, 0)"
+    for turn in range(number):
         spark.sql("BEGIN")
-        spark.sql(f"UPDATE delta.`{tables[0]}` SET v = v + 1 WHERE id = 1")
-        spark.sql(f"INSERT INTO delta.`{tables[1]}` VALUES (0, 0)")
+        spark.sql(insert if turn % 2 else update)
         spark.sql("COMMIT")
     return list(spark._jvm.io.lakestep.testing.Held.now(spark._jsparkSession))
 
@@ -40,8 +41,8 @@ def test_a_loop_of_transactions_leaves_nothing_behind(drivers, tmp_path, transac
     assert threads <= 4
     # The timeline in memory and Spark's own lists of finished queries grow up to a bound.
     assert heap < 48 * MIB + transactions * 10_000
-    assert lake.rows(tables[0]) == [(1, transactions)]
-    assert len(lake.rows(tables[1])) == 1 + transactions
+    assert lake.rows(tables[0]) == [(1, transactions // 2)]
+    assert len(lake.rows(tables[1])) == 1 + transactions // 2
     assert not list(lake.root.glob("transactions/*"))
     for table in tables:
         assert not list((lake.folder / table / "_delta_log" / "_lakestep").glob("t*/*"))

@@ -152,8 +152,12 @@ final class Judge(
         } else undone(t, u.slot)
       }
     }
+    // With several commits a checkpoint after the first one is enough to leave the log aside.
     val cleaned = a.evidence.rule == ConflictCheck.LogCleanedUp &&
-      c.tables.exists(t => t.path == a.evidence.path && world.wasDeleted(TablePath.slot(t.path, t.base + 1)))
+      c.tables.exists(t => t.path == a.evidence.path && (
+        world.wasDeleted(TablePath.slot(t.path, t.base + 1)) ||
+          (t.parts > 1 && world.hasCheckpoint(TablePath.log(t.path), t.base + 1))
+      ))
     if (cleaned) world.counts.event("rolled back because the log was cleaned up")
     if (!cleaned && !tables.exists(t => foreignConflict(t)))
       violated(s"NEEDLESS entry ${c.number} was rolled back without a foreign conflict: ${a.evidence}")

@@ -32,7 +32,14 @@ object Held {
     }
   }
 
-  private def threads: Long = ManagementFactory.getThreadMXBean.getThreadCount.toLong
+  /** Without Delta's own pool for checkpoints, which grows up to a bound with every checkpoint. */
+  private def threads: Long = {
+    val all = ManagementFactory.getThreadMXBean
+    all
+      .getThreadInfo(all.getAllThreadIds)
+      .count(thread => Option(thread).exists(!_.getThreadName.startsWith("checkpointV")))
+      .toLong
+  }
 
   private def heapBytes: Long = {
     System.gc()
