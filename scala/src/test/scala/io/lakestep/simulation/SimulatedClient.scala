@@ -44,7 +44,8 @@ final class SimulatedClient(
   override def putIfAbsent(path: String, bytes: Array[Byte]): PutOutcome = {
     def effect(): PutOutcome =
       if (foreign && world.isBelowCheckpoint(path)) stop()
-      else if (world.store.create(path, bytes, name)) PutOutcome.Created else PutOutcome.AlreadyExists
+      else if (world.store.create(path, bytes, name)) PutOutcome.Created
+      else PutOutcome.AlreadyExists
     val lost = PutOutcome.Unknown(new java.io.IOException("no answer"))
     request(Request.Put, path, effect()) {
       case Fault.AnswerLost =>

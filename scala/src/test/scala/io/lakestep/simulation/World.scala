@@ -12,7 +12,8 @@ final class World(
     val tables: Vector[String],
     stampGranularityMs: Long) {
 
-  val store = new SimulatedStore(() => scheduler.step, () => nowMs / stampGranularityMs * stampGranularityMs)
+  val store =
+    new SimulatedStore(() => scheduler.step, () => nowMs / stampGranularityMs * stampGranularityMs)
 
   private val traced = mutable.ArrayBuffer.empty[Traced]
   private val found = mutable.ArrayBuffer.empty[String]
@@ -23,7 +24,12 @@ final class World(
   /** The store's own time. */
   def nowMs: Long = World.StartMs + scheduler.step * 7L
 
-  def trace(client: String, request: Request, path: String, fault: Option[Fault], result: Any): Unit =
+  def trace(
+      client: String,
+      request: Request,
+      path: String,
+      fault: Option[Fault],
+      result: Any): Unit =
     traced += Traced(scheduler.step, client, request, path, fault, result)
 
   /** Whether the path is a slot of a log below a checkpoint, where nobody may rely on slots. */
