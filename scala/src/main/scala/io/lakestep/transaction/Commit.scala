@@ -319,8 +319,9 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     val marked = ours.filter(c => tail.hasCheckpointFrom(c.version))
     def isRepeated(mark: Mark, version: Long) = commits.exists { later =>
       later.version > version && later.mark.exists { m =>
-        m.isOf(mark.timeline, mark.entry, mark.table) && mark.kind == MarkKind.Publish &&
-        (m.kind == MarkKind.Close || (m.kind == MarkKind.Publish && m.part == mark.part))
+        val follows = mark.kind == MarkKind.Publish &&
+          (m.kind == MarkKind.Undo || (m.kind == MarkKind.Publish && m.part > mark.part))
+        m.isOf(mark.timeline, mark.entry, mark.table) && !follows
       }
     }
     def isUnknown(mark: Mark) = tail.checkpoints.lastOption.exists { version =>

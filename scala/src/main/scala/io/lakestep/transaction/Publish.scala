@@ -204,7 +204,7 @@ private[transaction] final class Publish(world: World) {
       mark match {
         case Some(StateMark(entry, _)) if entry > job.entry.number => settled
         case Some(StateMark(_, MarkStatus.Published)) =>
-          Left(Vote.Published(if (slots.isEmpty) Vector(head) else slots))
+          Left(Vote.Published(if (known.contains(job.table.parts)) slots else Vector(head)))
         case Some(StateMark(_, MarkStatus.Partly)) =>
           Option.when(job.table.parts == 2)(1).orElse(known) match {
             case Some(part) if allows(job, part + 1, state) =>

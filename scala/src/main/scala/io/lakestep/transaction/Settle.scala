@@ -100,7 +100,7 @@ private[transaction] final class Settle(world: World) {
 
   private def byCommits(job: Job, tail: LogTail, head: Long, commits: Vector[LogCommit]): Next = {
     val own = commits.filter(job.isOwn)
-    val end = own.find(_.mark.exists(_.kind != MarkKind.Publish))
+    val end = own.findLast(_.mark.exists(_.kind != MarkKind.Publish))
     // The listing from before may be older than a clean-up; see `Publish`.
     val fresh = if (own.isEmpty || !amendments.checksAfterPut) tail else job.log.tail(tail.from)
     val newest = fresh.head.getOrElse(head)

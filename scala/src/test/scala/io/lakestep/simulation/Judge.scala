@@ -271,8 +271,8 @@ final class Judge(
 
   /** A log that was cleaned up after the pin shows no longer that nothing conflicts. */
   private def wasCleaned(a: Attempt, conflict: Conflict): Boolean =
-    conflict.rule == ConflictCheck.LogCleanedUp &&
-      a.writes.exists(w =>
+    conflict.version.exists(v => world.wasDeleted(TablePath.slot(conflict.path, v))) ||
+      conflict.rule == ConflictCheck.LogCleanedUp && a.writes.exists(w =>
         w.table == conflict.path && world.wasDeleted(TablePath.slot(w.table, w.pin + 1))
       )
 
