@@ -71,6 +71,9 @@ lazy val lakestep = (project in file("."))
     Test / fork := true,
     Test / parallelExecution := false,
     Test / javaOptions ++= sparkJvmOptions ++ Seq("-Xmx3g"),
+    Test / javaOptions ++= sys.props.toSeq.collect {
+      case (key, value) if key.startsWith("lakestep.") => s"-D$key=$value"
+    },
     Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oDF"),
     // Tests tagged LongTest run by `make test-long`, and there alone.
     Test / testOptions += Tests.Argument(

@@ -364,7 +364,8 @@ def main() -> int:
     options = parser.parse_args()
     # Ended by a signal, the drivers are ended too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    console = Console(highlight=False)
+    # Without a terminal there is no width to obey.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
     return 0 if Demo(console, options.data.absolute(), options.pairs).run() else 1
 
 

@@ -183,7 +183,8 @@ def count(work: Path, tables: int) -> dict[str, Any]:
         result[LAKESTEP] = dict(zip(("BEGIN", *STEPS, "COMMIT"), counted, strict=True))
         protocol: dict[str, Any] = {}
         for end in ("COMMIT", "ROLLBACK"):
-            for size in range(tables + 1):
+            # So few commits that no table gets a checkpoint, which every tenth version does.
+            for size in (*range(min(tables, 4)), tables):
                 whole = [
                     "BEGIN",
                     *(f"INSERT INTO {name} VALUES (0, 0, 0)" for name in more[:size]),

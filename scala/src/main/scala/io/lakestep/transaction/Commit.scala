@@ -290,10 +290,10 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
         if (commits.exists(_.isEmpty) && attempts > 0) walk(log, name, pin, ours, attempts - 1)
         else {
           val read = commits.flatten
-          if (hidesOthers(log, tail, read)) conflict(ConflictCheck.LogCleanedUp)
-          else read.iterator.flatMap(c => options.rules.check(ours, c).map(c -> _)).nextOption() match {
+          read.iterator.flatMap(c => options.rules.check(ours, c).map(c -> _)).nextOption() match {
             case Some((commit, finding)) =>
               Left(Evidence(finding.rule, name, log.path, Some(commit), finding.files))
+            case None if hidesOthers(log, tail, read) => conflict(ConflictCheck.LogCleanedUp)
             case None => Right((tail, head, read))
           }
         }
@@ -304,10 +304,10 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
    * Whether a commit of ours stands where the log had been cleaned up: a client that woke up late put
    * it there, and what it hides is not known. The real mark of its entry is a later one, or none.
    */
-  private def hidesOthers(log: TableLog, tail: LogTail, commits: Vector[LogCommit]): Boolean = {
-    val marked = commits.filter { c =>
-      c.mark.exists(_.timeline == timeline.id) && tail.hasCheckpointFrom(c.version)
-    }
+  private def hidesOthers(log: TableLog, before: LogTail, commits: Vector[LogCommit]): Boolean = {
+    val ours = commits.filter(_.mark.exists(_.timeline == timeline.id))
+    val tail = if (ours.isEmpty) before else log.tail(before.from)
+    val marked = ours.filter(c => tail.hasCheckpointFrom(c.version))
     def isRepeated(mark: Mark, version: Long) = commits.exists { later =>
       later.version > version && later.mark.exists { m =>
         m.isOf(mark.timeline, mark.entry, mark.table) && mark.kind == MarkKind.Publish &&

@@ -160,9 +160,11 @@ private[transaction] final class Publish(world: World) {
     def next = after(walk, commit, tail.slot(commit.version))
     commit.mark match {
       case Some(m) if m.isOf(timeline.id, job.entry.number, job.index) =>
-        // A put that landed in a deleted slot hides what stood there, so only the state can tell.
-        if (amendments.checksAfterPut && tail.hasCheckpointFrom(commit.version))
-          byState(job, walk, tail, tail.head.getOrElse(commit.version))
+        // A put that landed in a deleted slot hides what stood there, so only the state can tell. The
+        // listing from before may be older than the clean-up.
+        lazy val fresh = job.log.tail(walk.cursor)
+        if (amendments.checksAfterPut && fresh.hasCheckpointFrom(commit.version))
+          byState(job, walk, fresh, fresh.head.getOrElse(commit.version))
         else if (m.kind == MarkKind.Publish) {
           val part = if (amendments.partsInMarks) m.part else job.table.parts
           Right(next.copy(part = part + 1, slots = walk.slots :+ commit.version))
@@ -202,19 +204,25 @@ private[transaction] final class Publish(world: World) {
       mark match {
         case Some(StateMark(entry, _)) if entry > job.entry.number => settled
         case Some(StateMark(_, MarkStatus.Published)) =>
-          Left(Vote.Published(if (slots.isEmpty) Vector(run) else slots))
+          Left(Vote.Published(if (slots.isEmpty) Vector(head) else slots))
         case Some(StateMark(_, MarkStatus.Partly)) =>
           Option.when(job.table.parts == 2)(1).orElse(known) match {
-            case Some(part) =>
+            case Some(part) if allows(job, part + 1, state) =>
               Right(atHead(job, walk, state, head).copy(part = part + 1, slots = slots))
-            case None => Left(cleaned(job))
+            case _ => Left(cleaned(job))
           }
         case Some(_) => settled
-        case None if StateCheck.excludesConflict(job.table, job.ours(walk.part), job.changes, state, world) =>
+        case None if allows(job, walk.part, state) =>
           Right(atHead(job, walk, state, head))
         case None => Left(cleaned(job))
       }
     }
+  }
+
+  /** Whether the state excludes a conflict with the parts from this one on. */
+  private def allows(job: Job, part: Int, state: TableState): Boolean = {
+    val rest = job.changes.copy(parts = job.changes.parts.drop(part - 1))
+    StateCheck.excludesConflict(job.table, job.ours(part), rest, state, world)
   }
 
   private def atHead(job: Job, walk: Walk, state: TableState, head: Long): Walk = walk.copy(

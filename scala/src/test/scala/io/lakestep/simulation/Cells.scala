@@ -14,13 +14,17 @@ object Cells {
   def cell(number: Int): String = s"c$number"
 
   /** The cell of a file, nothing for an appended file. */
-  def cellOf(path: String): Option[String] = Option.when(path.startsWith("c"))(path.takeWhile(_ != '-'))
+  def cellOf(path: String): Option[String] =
+    Option.when(path.startsWith("c"))(path.takeWhile(_ != '-'))
 
   /** The file that this one is a compaction of, or itself. */
   def origin(path: String): String = path.takeWhile(_ != '~')
 
   def add(path: String, dataChange: Boolean = true): AddFile = AddFile(
-    Json.obj().put("path", path).put("size", 10L).put("modificationTime", 0L).put("dataChange", dataChange)
+    Json.obj().put(
+      "path",
+      path
+    ).put("size", 10L).put("modificationTime", 0L).put("dataChange", dataChange)
   )
 
   def remove(path: String, dataChange: Boolean = true): RemoveFile = RemoveFile(

@@ -55,7 +55,8 @@ final class ForeignWriter(world: World, client: SimulatedClient, random: Splitta
         write(table, path)
         "append" -> Vector(Cells.info("WRITE", blindAppend = true), Cells.add(path))
       case n =>
-        val rewritable = state.files.keys.toVector.sorted.filter(f => n == 9 || Cells.cellOf(f).isDefined)
+        val rewritable =
+          state.files.keys.toVector.sorted.filter(f => n == 9 || Cells.cellOf(f).isDefined)
         val old = rewritable(random.nextInt(rewritable.size))
         val keep = n >= 8
         val path = if (keep) s"$old~$token" else s"${Cells.cellOf(old).getOrElse("a")}-$token"

@@ -8,8 +8,8 @@ import io.lakestep.LakestepException
 import io.lakestep.delta.{LogCommit, TableLog, TablePath}
 import io.lakestep.storage.ObjectStores
 import io.lakestep.transaction.{
-  Amendments, CommitObserver, CommitOutcome, ConflictCheck, ConflictRules, Database, DatabaseOptions,
-  Finding, IsolationLevel, OurChanges
+  Amendments, CommitObserver, CommitOutcome, ConflictCheck, ConflictRules, Database,
+  DatabaseOptions, Finding, IsolationLevel, OurChanges
 }
 
 /**
@@ -57,13 +57,19 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
     val first = Cells.first(table)
     world.store.create(TablePath.slot(table, 0), TableLog.text(first), "set-up")
     (0 until Cells.Count).foreach { i =>
-      world.store.create(TablePath.dataFile(table, s"${Cells.cell(i)}-0"), Array.emptyByteArray, "set-up")
+      world.store.create(
+        TablePath.dataFile(table, s"${Cells.cell(i)}-0"),
+        Array.emptyByteArray,
+        "set-up"
+      )
     }
   }
 
   private def actors(): Unit = {
     scenario.clients.zipWithIndex.foreach { case (times, i) =>
-      ours(s"client-$i", MainRoot, times)((client, dice) => client.transaction(some(dice), isolation(dice)))
+      ours(s"client-$i", MainRoot, times)((client, dice) =>
+        client.transaction(some(dice), isolation(dice))
+      )
     }
     scenario.secondRoot.zipWithIndex.foreach { case (times, i) =>
       ours(s"other-$i", OtherRoot, times) { (client, dice) =>
@@ -117,9 +123,10 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
 
   private def ours(name: String, root: String, times: Int, rules: ConflictRules = ConflictCheck)(
       work: (LakestepClient, SplittableRandom) => Unit): Unit =
-    actor(name, times, foreign = false, aims = !name.startsWith("client")) { (client, dice, actor) =>
-      val session = new LakestepClient(world, client, root, dice, actor, open(root, rules))
-      () => work(session, dice)
+    actor(name, times, foreign = false, aims = !name.startsWith("client")) {
+      (client, dice, actor) =>
+        val session = new LakestepClient(world, client, root, dice, actor, open(root, rules))
+        () => work(session, dice)
     }
 
   /** @param aims whether it mostly waits until an entry is in flight before it does something */
@@ -152,9 +159,12 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
     scheduler.spawn(name, phase) { actor =>
       roots.foreach { root =>
         val client = new SimulatedClient(s"$name$root", world, actor, Faults.none, 0L)
-        val session = new LakestepClient(world, client, root, dice, actor, open(root, ConflictCheck))
+        val session =
+          new LakestepClient(world, client, root, dice, actor, open(root, ConflictCheck))
         val failed = session.recoverAll()
-        failed.foreach(e => world.violated(s"I6 $name cannot finish an entry of $root: ${describe(e)}"))
+        failed.foreach(e =>
+          world.violated(s"I6 $name cannot finish an entry of $root: ${describe(e)}")
+        )
         if (root == MainRoot) afterwards(session)
       }
     }
@@ -167,7 +177,9 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
     // A put that was on its way may land and conflict once or twice.
     def answers = Iterator.continually(session.probe(mine)).take(4).flatten
     if (mine.nonEmpty && !answers.exists(_.isInstanceOf[CommitOutcome.Committed]))
-      world.violated(s"I6 nobody else is there, and no transaction over ${mine.mkString(", ")} commits")
+      world.violated(
+        s"I6 nobody else is there, and no transaction over ${mine.mkString(", ")} commits"
+      )
   }
 
   private def isOfOtherRoot(table: String): Boolean = {
@@ -185,7 +197,8 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
       clock = client.clock,
       ids = client.ids,
       observer = CommitObserver.Silent,
-      options = DatabaseOptions(maxAttempts = 20, putAttempts = 2, publishAttempts = 200, rules = rules),
+      options =
+        DatabaseOptions(maxAttempts = 20, putAttempts = 2, publishAttempts = 200, rules = rules),
       amendments = amendments
     )
 
@@ -193,7 +206,8 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
   private def explained(body: => Unit): Unit =
     try body
     catch {
-      case e: LakestepException if Expected(e.getCondition) => counts.event(s"error ${e.getCondition}")
+      case e: LakestepException if Expected(e.getCondition) =>
+        counts.event(s"error ${e.getCondition}")
       case _: VersionGone => counts.event("error version gone")
     }
 

@@ -79,7 +79,8 @@ final class Judge(
     }
     val published = t.parts.map(_.slot)
     val settled = (t.of(MarkKind.Close) ++ t.of(MarkKind.Undo)).map(_.slot)
-    for (s <- settled; p <- published if p > s) violated(s"I1 ${t.name} was published after it was settled")
+    for (s <- settled; p <- published if p > s)
+      violated(s"I1 ${t.name} was published after it was settled")
   }
 
   private def completed(c: CommitEntry, done: Completed, tables: Vector[SettledLog]): Unit = {
@@ -87,8 +88,13 @@ final class Judge(
     tables.foreach { t =>
       if (t.parts.map(_.mark.part) != (1 to c.tables(t.index).parts).toVector)
         violated(s"I1 ${t.name} is completed, and its log holds parts ${t.parts.map(_.mark.part)}")
-      else if (done.slots(t.index) != t.parts.map(_.slot) && !isAfterCleanUp(t, done.slots(t.index)))
-        violated(s"I1 ${t.name} is completed with slots ${done.slots(t.index)}, not ${t.parts.map(_.slot)}")
+      else if (done.slots(t.index) != t.parts.map(_.slot) && !isAfterCleanUp(
+          t,
+          done.slots(t.index)
+        ))
+        violated(
+          s"I1 ${t.name} is completed with slots ${done.slots(t.index)}, not ${t.parts.map(_.slot)}"
+        )
       if (t.marks.exists(_.mark.kind != MarkKind.Publish))
         violated(s"I1 ${t.name} is completed, and was closed or undone")
       val published = t.parts.map(p => t.log.commits(p.slot.toInt)).flatMap(_.actions)
@@ -103,7 +109,9 @@ final class Judge(
   /** Where the commit was cleaned up before the outcome was put, the slot may be a later one. */
   private def isAfterCleanUp(t: SettledLog, slots: Vector[Long]): Boolean =
     t.parts.lastOption.exists { last =>
-      t.parts.exists(p => world.wasDeleted(TablePath.slot(t.log.table, p.slot))) && slots.lastOption.exists { said =>
+      t.parts.exists(p =>
+        world.wasDeleted(TablePath.slot(t.log.table, p.slot))
+      ) && slots.lastOption.exists { said =>
         said >= last.slot && !t.log.marks.exists(m => m.slot > last.slot && m.slot <= said)
       }
     }
@@ -126,7 +134,11 @@ final class Judge(
       case _ => false
     } || (write.readsAll && commit.changesData)
 
-  private def aborted(c: CommitEntry, a: Aborting, e: TrueEntry, tables: Vector[SettledLog]): Unit = {
+  private def aborted(
+      c: CommitEntry,
+      a: Aborting,
+      e: TrueEntry,
+      tables: Vector[SettledLog]): Unit = {
     world.counts.event("rolled back entry")
     if (e.rolledBack.isEmpty) violated(s"I6 entry ${c.number} is aborting and never ended")
     // With several commits a foreign one between them can undo the first of them.
@@ -135,10 +147,13 @@ final class Judge(
       if (t.of(MarkKind.Close).nonEmpty && t.of(MarkKind.Undo).nonEmpty)
         violated(s"I1 ${t.name} was both closed and undone")
       if (t.parts.nonEmpty && t.of(MarkKind.Undo).isEmpty)
-        violated(s"I1 ${t.name} is rolled back, and its log holds parts ${t.parts.map(_.mark.part)}")
+        violated(
+          s"I1 ${t.name} is rolled back, and its log holds parts ${t.parts.map(_.mark.part)}"
+        )
       if (t.of(MarkKind.Undo).nonEmpty) {
         world.counts.event("undo")
-        if (capable <= 1 && !strict) violated(s"NEEDLESS ${t.name} was undone with $capable conflict-capable table(s)")
+        if (capable <= 1 && !strict)
+          violated(s"NEEDLESS ${t.name} was undone with $capable conflict-capable table(s)")
       }
       t.of(MarkKind.Undo).foreach { u =>
         e.rolledBack.toVector.flatMap(_.tables.lift(t.index)).flatMap(_.version).foreach { said =>
@@ -152,11 +167,19 @@ final class Judge(
         } else undone(t, u.slot)
       }
     }
+    // With several commits a checkpoint after the first one is enough to leave the log aside.
     val cleaned = a.evidence.rule == ConflictCheck.LogCleanedUp &&
-      c.tables.exists(t => t.path == a.evidence.path && world.wasDeleted(TablePath.slot(t.path, t.base + 1)))
+      c.tables.exists(t =>
+        t.path == a.evidence.path && (
+          world.wasDeleted(TablePath.slot(t.path, t.base + 1)) ||
+            (t.parts > 1 && world.hasCheckpoint(TablePath.log(t.path), t.base + 1))
+        )
+      )
     if (cleaned) world.counts.event("rolled back because the log was cleaned up")
     if (!cleaned && !tables.exists(t => foreignConflict(t)))
-      violated(s"NEEDLESS entry ${c.number} was rolled back without a foreign conflict: ${a.evidence}")
+      violated(
+        s"NEEDLESS entry ${c.number} was rolled back without a foreign conflict: ${a.evidence}"
+      )
   }
 
   /** Nothing of it may be left when no residue is listed. */
@@ -168,7 +191,8 @@ final class Judge(
     val left = after.filter(f => adds(Cells.origin(f)))
     if (left.nonEmpty) violated(s"I1 ${t.name} is undone, and $left is still live")
     val missing = (removes -- adds).filterNot(after)
-    if (missing.nonEmpty) violated(s"I3 ${t.name} is undone, and $missing (of ${w.removes}) did not come back")
+    if (missing.nonEmpty)
+      violated(s"I3 ${t.name} is undone, and $missing (of ${w.removes}) did not come back")
   }
 
   private def foreignConflict(t: SettledLog): Boolean = t.write.exists { w =>
@@ -231,7 +255,8 @@ final class Judge(
           case _ => ()
         }
         entry.foreach { e =>
-          if (e.finishedAt > a.answeredAt) violated(s"I2 ${a.transaction} was told committed too early")
+          if (e.finishedAt > a.answeredAt)
+            violated(s"I2 ${a.transaction} was told committed too early")
         }
       case CommitOutcome.Conflicted(conflict, _) =>
         world.counts.event("answer conflicted")
@@ -247,7 +272,9 @@ final class Judge(
   /** A log that was cleaned up after the pin shows no longer that nothing conflicts. */
   private def wasCleaned(a: Attempt, conflict: Conflict): Boolean =
     conflict.rule == ConflictCheck.LogCleanedUp &&
-      a.writes.exists(w => w.table == conflict.path && world.wasDeleted(TablePath.slot(w.table, w.pin + 1)))
+      a.writes.exists(w =>
+        w.table == conflict.path && world.wasDeleted(TablePath.slot(w.table, w.pin + 1))
+      )
 
   private def conflictedBefore(a: Attempt): Boolean =
     a.writes.exists { w =>
@@ -263,13 +290,15 @@ final class Judge(
     for (timeline <- timelines; e <- timeline.entries) e.entry match {
       case c: CommitEntry =>
         val inside = timeline.root != s.root || c.number <= s.entry
-        val seen = c.tables.zipWithIndex.filter(t => s.pins.contains(t._1.path)).map { case (t, i) =>
-          val marks = logs(t.path).marksOf(timeline.id, c.number, i)
-          val (before, after) = marks.partition(_.slot <= s.pins(t.path))
-          (t.path, before.nonEmpty, after.nonEmpty)
-        }
+        val seen =
+          c.tables.zipWithIndex.filter(t => s.pins.contains(t._1.path)).map { case (t, i) =>
+            val marks = logs(t.path).marksOf(timeline.id, c.number, i)
+            val (before, after) = marks.partition(_.slot <= s.pins(t.path))
+            (t.path, before.nonEmpty, after.nonEmpty)
+          }
         val torn = seen.exists(t => t._2 && t._3) || (seen.exists(_._2) && seen.exists(_._3))
-        val wrong = timeline.root == s.root && (if (inside) seen.exists(_._3) else seen.exists(_._2))
+        val wrong =
+          timeline.root == s.root && (if (inside) seen.exists(_._3) else seen.exists(_._2))
         if (torn || wrong)
           violated(s"I4 ${s.client} read entries up to ${s.entry} at ${s.pins}, " +
             s"which cuts entry ${c.number} of ${timeline.root}: $seen")

@@ -168,7 +168,14 @@ final class LakestepClient(
     )
     def update(old: String) = {
       val next = s"${old.takeWhile(_ != '-')}-${world.token()}"
-      (Vector[Action](Cells.info("UPDATE", blindAppend = false), Cells.remove(old), Cells.add(next)), next)
+      (
+        Vector[Action](
+          Cells.info("UPDATE", blindAppend = false),
+          Cells.remove(old),
+          Cells.add(next)
+        ),
+        next
+      )
     }
     def cell = {
       val cells = state.files.keys.filter(Cells.cellOf(_).isDefined).toVector.sorted
@@ -186,7 +193,9 @@ final class LakestepClient(
     }
   }
 
-  private def commit(begun: BegunTransaction, staged: Vector[(PlannedWrite, WrittenTable)]): Unit = {
+  private def commit(
+      begun: BegunTransaction,
+      staged: Vector[(PlannedWrite, WrittenTable)]): Unit = {
     val attempt = new Attempt(client.name, root, begun.id, staged.map(_._1))
     world.tries(attempt)
     val answer = database.commit(begun, staged.map(_._2))

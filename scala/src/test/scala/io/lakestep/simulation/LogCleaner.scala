@@ -11,7 +11,10 @@ final class LogCleaner(world: World, client: SimulatedClient) {
   def clean(table: String): Unit = {
     val head = states.head(table)
     val state = states.stateAt(table, head)
-    client.putIfAbsent(SimulatedStates.checkpointPath(table, head), SimulatedStates.write(state)) match {
+    client.putIfAbsent(
+      SimulatedStates.checkpointPath(table, head),
+      SimulatedStates.write(state)
+    ) match {
       case PutOutcome.Unknown(_) => ()
       case _ =>
         client

@@ -144,7 +144,8 @@ final class Scheduler(
       pick()
     } else {
       reached = phase
-      val from = if (ready.nonEmpty) ready else if (able.nonEmpty) able else left.filter(_.phase == phase)
+      val from =
+        if (ready.nonEmpty) ready else if (able.nonEmpty) able else left.filter(_.phase == phase)
       current = if (from.isEmpty) None else Some(from(random.nextInt(from.size)))
       current.foreach(_.sleepsUntil = 0)
       current

@@ -18,7 +18,7 @@ final case class Traced(
  * Every request is a scheduling point.
  *
  * @param skewMs how far its clock is from the store's
- * @param foreign a client that dies when it would create a commit in a slot that was cleaned up
+ * @param foreign a client that dies when it would put a commit below a checkpoint that was made
  *   while it slept: what a foreign client destroys by that is nobody's business
  */
 final class SimulatedClient(
@@ -43,8 +43,9 @@ final class SimulatedClient(
 
   override def putIfAbsent(path: String, bytes: Array[Byte]): PutOutcome = {
     def effect(): PutOutcome =
-      if (foreign && world.isCleanedUp(path)) stop()
-      else if (world.store.create(path, bytes, name)) PutOutcome.Created else PutOutcome.AlreadyExists
+      if (foreign && world.isBelowCheckpoint(path)) stop()
+      else if (world.store.create(path, bytes, name)) PutOutcome.Created
+      else PutOutcome.AlreadyExists
     val lost = PutOutcome.Unknown(new java.io.IOException("no answer"))
     request(Request.Put, path, effect()) {
       case Fault.AnswerLost =>
@@ -61,7 +62,7 @@ final class SimulatedClient(
   }
 
   private def delayed(path: String, bytes: Array[Byte]): Unit = world.scheduler.later { () =>
-    if (!foreign || !world.isCleanedUp(path)) land(path, bytes)
+    if (!foreign || !world.isBelowCheckpoint(path)) land(path, bytes)
   }
 
   private def land(path: String, bytes: Array[Byte]): Unit = {

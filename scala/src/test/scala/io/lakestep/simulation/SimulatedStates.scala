@@ -20,7 +20,8 @@ final class SimulatedStates(store: ObjectStore) extends StateReader {
     val start = checkpoint.fold(ReplayedState.empty)(v => read(checkpointPath(table, v), v))
     (start.version + 1 to version).foldLeft(start) { (state, v) =>
       val path = TablePath.slot(table, v)
-      val bytes = store.get(path).getOrElse(throw new VersionGone(s"$path, needed for $version, is gone"))
+      val bytes =
+        store.get(path).getOrElse(throw new VersionGone(s"$path, needed for $version, is gone"))
       state.next(LogCommit(v, TableLog.parse(path, bytes)))
     }
   }

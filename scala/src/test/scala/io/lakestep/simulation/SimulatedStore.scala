@@ -37,7 +37,12 @@ final class SimulatedStore(step: () => Int, stamp: () => Long) {
   var undecided: Int = 0
 
   private def isCommit(bytes: Array[Byte]): Boolean =
-    new String(bytes, 0, bytes.length.min(20), java.nio.charset.StandardCharsets.US_ASCII).contains("commit")
+    new String(
+      bytes,
+      0,
+      bytes.length.min(20),
+      java.nio.charset.StandardCharsets.US_ASCII
+    ).contains("commit")
 
   /** Whether this call created the file. */
   def create(path: String, bytes: Array[Byte], by: String): Boolean =

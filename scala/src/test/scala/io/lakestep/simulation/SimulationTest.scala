@@ -16,7 +16,8 @@ class SimulationTest extends AnyFunSuite {
   private val Large = sys.env.getOrElse("LAKESTEP_SIMULATION_HISTORIES", "400000").toLong
 
   Simulation.askedSeed match {
-    case Some(seed) => test(s"the history of seed $seed breaks no invariant")(unbroken(seed, seed + 1))
+    case Some(seed) =>
+      test(s"the history of seed $seed breaks no invariant")(unbroken(seed, seed + 1))
     case None => registerAll()
   }
 
@@ -55,7 +56,9 @@ class SimulationTest extends AnyFunSuite {
         val broken = Simulation.run(1L, 1L + FaultBound, fault.amendments).broken
         assert(broken.nonEmpty, fault.name)
         val kinds = broken.groupBy(_.invariant).map { case (k, v) => s"$k ${v.size}" }
-        info(s"${fault.name}: first seed ${broken.head.seed}, of $FaultBound: ${kinds.mkString(", ")}")
+        info(
+          s"${fault.name}: first seed ${broken.head.seed}, of $FaultBound: ${kinds.mkString(", ")}"
+        )
       }
     }
   }
@@ -63,7 +66,9 @@ class SimulationTest extends AnyFunSuite {
   private def unbroken(from: Long, until: Long): SimulationReport = {
     val report = Simulation.run(from, until)
     report.broken.headOption.foreach { first =>
-      fail(s"${report.broken.size} of ${report.histories} histories: ${report.broken.map(_.seed)}\n" + first.report)
+      fail(
+        s"${report.broken.size} of ${report.histories} histories: ${report.broken.map(_.seed)}\n" + first.report
+      )
     }
     report
   }
@@ -74,9 +79,21 @@ class SimulationTest extends AnyFunSuite {
       fault <- Fault.all if request == Request.Put || !fault.onlyPut
     } assert(counts.of(request, fault) > 0, s"$request never met $fault")
     Seq(
-      "committed entry", "rolled back entry", "undo", "residue", "helped entry", "abort entry",
-      "collected", "clean-up", "snapshot", "rollback", "foreign append", "foreign rewrite",
-      "foreign compaction", "answer conflicted", "answer unknown"
+      "committed entry",
+      "rolled back entry",
+      "undo",
+      "residue",
+      "helped entry",
+      "abort entry",
+      "collected",
+      "clean-up",
+      "snapshot",
+      "rollback",
+      "foreign append",
+      "foreign rewrite",
+      "foreign compaction",
+      "answer conflicted",
+      "answer unknown"
     ).foreach(event => assert(counts.of(event) > 0, event))
   }
 }

@@ -39,14 +39,20 @@ final case class TrueEntry(
     createdAt: Int,
     finishedAt: Int)
 
-final case class TrueTimeline(root: String, id: String, entries: Vector[TrueEntry], faults: Vector[String])
+final case class TrueTimeline(
+    root: String,
+    id: String,
+    entries: Vector[TrueEntry],
+    faults: Vector[String])
 
 /** What a history left behind, read from the store's own list of changes and not through the product. */
 object Truth {
 
   def logs(world: World): Map[String, TrueLog] = {
     val created = world.store.changes.collect { case c: Created => c }
-    world.tables.map(t => t -> log(t, created.filter(_.path.startsWith(s"${TablePath.log(t)}/0")))).toMap
+    world.tables.map(t =>
+      t -> log(t, created.filter(_.path.startsWith(s"${TablePath.log(t)}/0")))
+    ).toMap
   }
 
   private def log(table: String, created: Seq[Created]): TrueLog = {
@@ -67,7 +73,8 @@ object Truth {
       if (i > 0 && slots(i).step < slots(i - 1).step)
         faults += s"I3 $table got version ${c.version} before the one below it"
     }
-    val live = commits.scanLeft(Set.empty[String])((files, c) => replay(table, files, c, faults)).tail
+    val live =
+      commits.scanLeft(Set.empty[String])((files, c) => replay(table, files, c, faults)).tail
     TrueLog(table, commits, slots, live, faults.toVector)
   }
 
@@ -106,7 +113,8 @@ object Truth {
         faults += s"I2 the entries of $root are not contiguous: ${numbers.mkString(", ")}"
       val entries = numbers.map(entry(_, byName))
       ("" +: entries.map(_.hash)).zip(entries).foreach { case (previous, e) =>
-        if (e.entry.previousHash != previous) faults += s"I2 the hash chain is broken at ${e.entry.number}"
+        if (e.entry.previousHash != previous)
+          faults += s"I2 the hash chain is broken at ${e.entry.number}"
         if (e.outcome.exists(_.entryHash != e.hash) || e.rolledBack.exists(_.entryHash != e.hash))
           faults += s"I2 the end of entry ${e.entry.number} is that of another one"
       }

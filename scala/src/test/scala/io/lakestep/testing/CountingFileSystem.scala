@@ -9,17 +9,8 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{
-  BlockLocation,
-  CreateFlag,
-  DelegateToFileSystem,
-  FSDataInputStream,
-  FSDataOutputStream,
-  FileStatus,
-  FileSystem,
-  FileAlreadyExistsException,
-  Options,
-  Path,
-  RawLocalFileSystem
+  BlockLocation, CreateFlag, DelegateToFileSystem, FSDataInputStream, FSDataOutputStream,
+  FileStatus, FileSystem, FileAlreadyExistsException, Options, Path, RawLocalFileSystem
 }
 import org.apache.hadoop.fs.permission.FsPermission
 import org.apache.hadoop.util.Progressable
