@@ -39,6 +39,12 @@ COMBINATIONS = {
         "OPTIMIZE",
     ),
     "optimize_after_update": ("plain", ("update",), "optimize", "OPTIMIZE"),
+    "purge_after_delete": (
+        "deletion_vectors",
+        ("delete",),
+        "REORG TABLE {t} APPLY (PURGE)",
+        "OPTIMIZE",
+    ),
     "merge_after_optimize": ("plain", ("optimize",), "merge", "OPTIMIZE"),
     "overwrite_after_optimize": ("plain", ("optimize",), "write_overwrite", "OPTIMIZE"),
 }
