@@ -6,6 +6,7 @@ SHELL := bash
 PYTHON ?= python3
 VERSION := $(shell cat VERSION)
 JAR := target/scala-2.13/lakestep-spark_4.2_2.13-$(VERSION).jar
+TEST_JAR := target/lakestep-tests.jar
 WHEEL := dist/lakestep-$(VERSION)-py3-none-any.whl
 BIN := .venv/bin
 # Spark's Python workers must be of the driver's version.
@@ -14,13 +15,14 @@ export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
 BUILD_SOURCES := VERSION build.sbt project/build.properties project/plugins.sbt project/repositories
 # Folders are named too: a file that goes away changes its folder.
 JAR_SOURCES := $(BUILD_SOURCES) $(shell find scala/src/main) $(wildcard sql-grammar/*.g4)
+TEST_JAR_SOURCES := $(shell find scala/src/test -type f)
 WHEEL_SOURCES := python/pyproject.toml python/hatch_build.py python/README.md \
   $(shell find python/src -not -path '*/__pycache__*')
 
 PYTHON_FOLDERS := python tests $(wildcard benchmarks)
 REPORTS := target/test-reports
 
-.PHONY: setup test test-scala test-python test-long demo bench check wheel
+.PHONY: setup test test-scala test-python test-long demo bench bench-quick check wheel
 
 setup: .venv/installed
 
@@ -28,6 +30,11 @@ wheel: $(WHEEL)
 
 $(JAR): $(JAR_SOURCES)
 	project/sbt assembly deltaJars
+	touch $@
+
+# Holds what the tests and the benchmarks put into a driver: observers, a counting file system.
+$(TEST_JAR): $(JAR) $(TEST_JAR_SOURCES)
+	project/sbt Test/packageBin
 	touch $@
 
 .venv/created:
@@ -59,20 +66,23 @@ test: .venv/installed
 test-scala:
 	project/sbt test
 
-test-python: .venv/installed
+test-python: .venv/installed $(TEST_JAR)
 	$(BIN)/python -m pytest tests -m 'not long' --junitxml=$(REPORTS)/pytest.xml
 	LAKESTEP_TEST_API=connect $(BIN)/python -m pytest tests/test_python_api.py -m 'not classic' \
 	  --junitxml=$(REPORTS)/pytest-connect.xml
 
-test-long: .venv/installed
+test-long: .venv/installed $(TEST_JAR)
 	LAKESTEP_TEST_LONG=1 project/sbt test
 	$(BIN)/python -m pytest tests -m long --durations=10
 
-demo: .venv/installed
+demo: .venv/installed $(TEST_JAR)
 	$(BIN)/python benchmarks/demo.py
 
-bench: .venv/installed
+bench: .venv/installed $(TEST_JAR)
 	$(BIN)/python benchmarks/overhead.py
+
+bench-quick: .venv/installed $(TEST_JAR)
+	$(BIN)/python benchmarks/overhead.py --quick
 
 check: .venv/installed
 	project/sbt scalafmtCheckAll scalafmtSbtCheck

@@ -66,9 +66,14 @@ lazy val lakestep = (project in file("."))
       IO.write(file, s"version=${version.value}\nspark=$sparkVersion\ndelta=$deltaVersion\n")
       Seq(file)
     }.taskValue,
+    // For drivers that pytest starts.
+    Test / packageBin / artifactPath := target.value / "lakestep-tests.jar",
     Test / fork := true,
     Test / parallelExecution := false,
     Test / javaOptions ++= sparkJvmOptions ++ Seq("-Xmx3g"),
+    Test / javaOptions ++= sys.props.toSeq.collect {
+      case (key, value) if key.startsWith("lakestep.") => s"-D$key=$value"
+    },
     Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oDF"),
     // Tests tagged LongTest run by `make test-long`, and there alone.
     Test / testOptions += Tests.Argument(

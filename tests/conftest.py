@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 import lakestep
 import transactions
 from arena import Arena
+from driver import Pool
 from lakestep import _build
 from plain_delta import PlainDelta
 
@@ -135,3 +136,25 @@ def python():
         return json.loads(answers[-1].removeprefix("ANSWER "))
 
     return run
+
+
+@pytest.fixture(scope="session")
+def pool(tmp_path_factory):
+    """Driver processes for the whole run."""
+    made = Pool(tmp_path_factory.mktemp("drivers"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def drivers(pool):
+    """Lends driver processes; a test may kill them."""
+    lent = []
+
+    def take(number, spare=False):
+        taken = pool.take(number, spare)
+        lent.extend(taken)
+        return taken
+
+    yield take
+    pool.give_back(lent)

@@ -224,8 +224,9 @@ def install(*, connect: bool = False) -> None:
     """Make PySpark raise these exceptions, also for a plain ``spark.sql("COMMIT")``.
 
     PySpark has no registry for Classic, so its converter is wrapped, as delta-spark does too; every
-    error that is not Lakestep's goes to the converter that was there. Spark Connect has a table of
-    classes, and ours is added to it. Idempotent.
+    error that is not Lakestep's goes to the converter that was there. PySpark uses it from the first
+    session on; here it begins at once, for what is refused while that session is made. Spark Connect
+    has a table of classes, and ours is added to it. Idempotent.
     """
     if "classic" not in _installed:
         from pyspark.errors.exceptions import captured
@@ -236,6 +237,7 @@ def install(*, connect: bool = False) -> None:
             return _from_java(java_exception) or before(java_exception)
 
         captured.convert_exception = convert_exception  # type: ignore[assignment]
+        captured.install_exception_handler()
         _installed.add("classic")
     if connect and "connect" not in _installed:
         from pyspark.errors.exceptions import connect as connect_errors

@@ -73,6 +73,7 @@ def configure(
         _set_root(builder, user, root)
     if user.is_remote_server():
         return builder
+    _errors.install()
 
     jars = user.list_of(_JARS)
     wanted = [] if _holds(jars, "lakestep-spark_") else [_build.jar_path()]

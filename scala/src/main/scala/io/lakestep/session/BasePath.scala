@@ -5,11 +5,13 @@ import java.nio.file.{Files, Paths}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
+import io.lakestep.delta.TablePath
+
 /** One spelling for one table, so that two paths to one log cannot become two tables. */
 object BasePath {
 
   /** As stores, timeline entries and bindings write a path: an escaped URI. */
-  def uri(path: Path): String = path.toUri.toString
+  def uri(path: Path): String = TablePath.normalise(path.toUri.toString)
 
   /** The qualified path; on a local disk with its symbolic links followed. */
   def canonical(path: Path, conf: Configuration): Path = {

@@ -1,5 +1,7 @@
 package io.lakestep.session
 
+import scala.util.control.NonFatal
+
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 
@@ -8,7 +10,7 @@ import io.lakestep.delta.DeltaHousekeeping
 import io.lakestep.overlay.StagedWrites
 import io.lakestep.timeline.CommitEntry
 import io.lakestep.transaction.{
-  BeginRequest, CommitOutcome, IsolationLevel, RecoveryReport
+  BeginRequest, CommitOutcome, IsolationLevel, RecoveryReport, WrittenTable
 }
 
 /** What COMMIT reports: no entry when the transaction wrote nothing. */
@@ -47,7 +49,7 @@ object Lifecycle {
     // Until the outcome is known the session counts as failed: whatever is thrown below, no later
     // statement may run outside a transaction that its author believes to be open.
     Sessions.set(session, SessionState.Failed(transaction.id), -1L)
-    transaction.database.commit(transaction.begun, tables) match {
+    commit(session, transaction, tables) match {
       case done: CommitOutcome.Committed =>
         end(session, transaction, done.entry.number)
         afterPublish(session, transaction, done.versions)
@@ -56,8 +58,8 @@ object Lifecycle {
         transaction.database.discard(transaction.begun, transaction.touchedPaths)
         end(session, transaction, -1L)
         CommitReport(transaction.id, None, 0)
-      case CommitOutcome.Conflicted(conflict, _) =>
-        forget(session, transaction)
+      case CommitOutcome.Conflicted(conflict, entry) =>
+        if (entry.isEmpty) abandon(session, transaction) else forget(session, transaction)
         throw ConflictError(transaction.id, conflict)
       case CommitOutcome.Unknown(cause, _) =>
         forget(session, transaction)
@@ -67,6 +69,26 @@ object Lifecycle {
           "transaction" -> transaction.id
         )
     }
+  }
+
+  /** What throws here never got an entry. */
+  private def commit(
+      session: SparkSession,
+      transaction: SessionTransaction,
+      tables: Seq[WrittenTable]): CommitOutcome =
+    try transaction.database.commit(transaction.begun, tables)
+    catch {
+      case NonFatal(failure) =>
+        try abandon(session, transaction)
+        catch { case NonFatal(undo) => failure.addSuppressed(undo) }
+        throw failure
+    }
+
+  /** Leaves nothing of a transaction that has no entry, as far as the store permits. */
+  private def abandon(session: SparkSession, transaction: SessionTransaction): Unit = {
+    forget(session, transaction)
+    try transaction.database.discard(transaction.begun, transaction.touchedPaths)
+    catch { case NonFatal(_) => () }
   }
 
   /** Ends the open transaction, or clears a failed one. */

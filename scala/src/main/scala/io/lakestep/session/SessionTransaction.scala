@@ -68,7 +68,7 @@ final class SessionTransaction(val begun: BegunTransaction, val database: Databa
   /** Tables with staged commits, in the order of their first touch. */
   def written: Seq[WrittenTable] = {
     val staged = StagedWrites.of(id)
-    touched.filter(t => staged.contains(t.base.toString)).map(_.written)
+    for (table <- touched; last <- staged.get(table.base.toString)) yield table.written(last)
   }
 
   def currentStatement: StatementKind = statement.get

@@ -69,7 +69,7 @@ final class TouchedTable(val base: Path, val pin: Long, val overlay: Path) {
     }
   }
 
-  def written: WrittenTable = {
+  def written(stagedTo: Long): WrittenTable = {
     val known = facts.getOrElse(
       throw new IllegalStateException(s"$base was staged without a Delta transaction")
     )
@@ -78,6 +78,7 @@ final class TouchedTable(val base: Path, val pin: Long, val overlay: Path) {
       name = known.name,
       tableId = known.tableId,
       pin = pin,
+      stagedTo = Some(stagedTo),
       inCommitTimestamps = known.inCommitTimestamps,
       rowTracking = known.rowTracking,
       rowIdHighWaterMark = known.rowIdHighWaterMark,

@@ -85,6 +85,7 @@ final case class StatementStrategy(session: SparkSession) extends SparkStrategy 
     case ReturnAnswer(root) =>
       val tables = StatementStrategy.deltaTables(root)
       val kind = root match {
+        case _: TransactionCommand => None
         case command: Command if Sessions.isOpen(session) => Some(StatementKinds.of(command))
         case _ => None
       }

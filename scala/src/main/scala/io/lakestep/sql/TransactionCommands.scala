@@ -18,8 +18,14 @@ private[sql] object Columns {
     columns.map { case (name, dataType) => AttributeReference(name, dataType)() }
 }
 
+/**
+ * A command about transactions. It is no statement of the one that is open, and it runs, or says
+ * itself why not, in a session whose COMMIT failed.
+ */
+sealed trait TransactionCommand extends LeafRunnableCommand
+
 /** `BEGIN`: opens the session's transaction. */
-final case class BeginTransaction(name: Option[String]) extends LeafRunnableCommand {
+final case class BeginTransaction(name: Option[String]) extends TransactionCommand {
 
   override val output: Seq[Attribute] = Columns(
     "transaction_id" -> StringType,
@@ -46,7 +52,7 @@ final case class BeginTransaction(name: Option[String]) extends LeafRunnableComm
 }
 
 /** `COMMIT`: all tables of the transaction change, or none does. */
-final case class CommitTransaction() extends LeafRunnableCommand {
+final case class CommitTransaction() extends TransactionCommand {
 
   override val output: Seq[Attribute] =
     Columns("transaction_id" -> StringType, "entry" -> LongType, "tables" -> IntegerType)
@@ -58,7 +64,7 @@ final case class CommitTransaction() extends LeafRunnableCommand {
 }
 
 /** `ROLLBACK`: nothing of the transaction remains that a reader could see. */
-final case class RollbackTransaction() extends LeafRunnableCommand {
+final case class RollbackTransaction() extends TransactionCommand {
 
   override val output: Seq[Attribute] = Columns("transaction_id" -> StringType)
 
@@ -66,7 +72,7 @@ final case class RollbackTransaction() extends LeafRunnableCommand {
 }
 
 /** `SHOW TRANSACTIONS`: this session's open one, then the unfinished entries of the timeline. */
-final case class ShowTransactions() extends LeafRunnableCommand {
+final case class ShowTransactions() extends TransactionCommand {
 
   override val output: Seq[Attribute] = Columns(
     "transaction_id" -> StringType,
@@ -110,7 +116,7 @@ final case class ShowTransactions() extends LeafRunnableCommand {
 }
 
 /** `RECOVER`: finishes every transaction that a dead client left between order point and outcome. */
-final case class Recover() extends LeafRunnableCommand {
+final case class Recover() extends TransactionCommand {
 
   override val output: Seq[Attribute] = Columns(
     "entry" -> LongType,

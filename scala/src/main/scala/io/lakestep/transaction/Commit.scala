@@ -35,18 +35,20 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       tables: Seq[WrittenTable],
       reads: Seq[ReadTable]): CommitOutcome = {
     val staged =
-      try Right(tables.toVector.map(stage(txn, _)).filterNot(_.changes.isEmpty))
+      try Right(tables.toVector.map(stage(txn, _)))
       catch { case NonFatal(e) => Left(e) }
+    val gone = staged.toSeq.flatten.collectFirst { case Left(conflict) => conflict }
+    val written = staged.map(_.collect { case Right(s) if !s.changes.isEmpty => s })
     // Whoever ends a transaction by an ABORT entry deletes its staged commits after that.
-    val ended = if (staged.exists(_.nonEmpty)) None else abortOf(txn)
-    (staged, ended) match {
-      case (_, Some(entry)) => CommitOutcome.Conflicted(aborted(entry))
+    val ended = if (gone.isEmpty && written.exists(_.nonEmpty)) None else abortOf(txn)
+    (written, ended.map(aborted).orElse(gone)) match {
+      case (_, Some(conflict)) => CommitOutcome.Conflicted(conflict)
       case (Left(cause), None) => throw cause
       case (Right(Vector()), None) => CommitOutcome.NothingToCommit
-      case (Right(written), None) =>
-        refuseOneLogTwice(written)
-        written.foreach(persist(txn, _))
-        order(txn, written, reads.toVector, options.maxAttempts)
+      case (Right(all), None) =>
+        refuseOneLogTwice(all)
+        all.foreach(persist(txn, _))
+        order(txn, all, reads.toVector, options.maxAttempts)
     }
   }
 
@@ -54,9 +56,21 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
   private def abortOf(txn: BegunTransaction): Option[Long] =
     if (amendments.obeysAborts) timeline.refresh().aborted.get(txn.id) else None
 
-  /** Steps 1 and 4. */
-  private def stage(txn: BegunTransaction, table: WrittenTable): Staged = {
+  /** Steps 1 and 4. What was staged is gone when the table was deleted, or another is there. */
+  private def stage(txn: BegunTransaction, table: WrittenTable): Either[Conflict, Staged] = {
     val commits = log(table.path).staged(txn.id, table.pin)
+    if (table.stagedTo.forall(last => commits.lastOption.exists(_.version == last)))
+      Right(flatten(txn, table, commits))
+    else {
+      val path = TablePath.normalise(table.path)
+      Left(Evidence(ConflictCheck.TableGone, table.name, path, None, Vector.empty))
+    }
+  }
+
+  private def flatten(
+      txn: BegunTransaction,
+      table: WrittenTable,
+      commits: Vector[LogCommit]): Staged = {
     val about =
       Flatten.Table(table.name, table.path, table.pin, table.rowTracking, table.pinned)
     val changes =
@@ -101,7 +115,19 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
               throw Errors("LAKESTEP_LOG_CORRUPT", "file" -> file, "reason" -> "it holds another commit of this transaction")
           }
     }
-    if (options.syncDataFiles) dataFiles(path, s.changes).foreach(store.sync)
+    if (options.syncDataFiles) dataFiles(path, s.changes).foreach { file =>
+      try store.sync(file)
+      catch {
+        case NonFatal(e) if !store.exists(file) =>
+          throw Errors.caused(
+            "LAKESTEP_STAGED_FILE_LOST",
+            e,
+            "file" -> file,
+            "transaction" -> txn.id,
+            "table" -> s.table.name
+          )
+      }
+    }
   }
 
   private def dataFiles(path: String, changes: NetChanges): Vector[String] =
@@ -267,10 +293,35 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
           read.iterator.flatMap(c => options.rules.check(ours, c).map(c -> _)).nextOption() match {
             case Some((commit, finding)) =>
               Left(Evidence(finding.rule, name, log.path, Some(commit), finding.files))
+            case None if hidesOthers(log, tail, read) => conflict(ConflictCheck.LogCleanedUp)
             case None => Right((tail, head, read))
           }
         }
     }
+  }
+
+  /**
+   * Whether a commit of ours stands where the log had been cleaned up: a client that woke up late put
+   * it there, and what it hides is not known. The real mark of its entry is a later one, or none.
+   */
+  private def hidesOthers(log: TableLog, before: LogTail, commits: Vector[LogCommit]): Boolean = {
+    val ours = commits.filter(_.mark.exists(_.timeline == timeline.id))
+    val tail = if (ours.isEmpty) before else log.tail(before.from)
+    val marked = ours.filter(c => tail.hasCheckpointFrom(c.version))
+    def isRepeated(mark: Mark, version: Long) = commits.exists { later =>
+      later.version > version && later.mark.exists { m =>
+        m.isOf(mark.timeline, mark.entry, mark.table) && mark.kind == MarkKind.Publish &&
+        (m.kind == MarkKind.Close || (m.kind == MarkKind.Publish && m.part == mark.part))
+      }
+    }
+    def isUnknown(mark: Mark) = tail.checkpoints.lastOption.exists { version =>
+      val state = states.stateAt(log.path, version)
+      !state.txnVersion(Mark.appId(timeline.id, state.metadataId))
+        .exists(StateMark.of(_).entry >= mark.entry)
+    }
+    amendments.checksAfterPut &&
+    (marked.exists(c => c.mark.exists(isRepeated(_, c.version))) ||
+      marked.lastOption.flatMap(_.mark).exists(isUnknown))
   }
 
   private def makeEntry(

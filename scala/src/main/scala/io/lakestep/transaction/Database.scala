@@ -192,7 +192,7 @@ final class Database private[lakestep] (
       view.status(entry.number).map { status =>
         entry -> (try Right(finish(entry, status.hash, fresh = false))
         catch {
-          case e: LakestepException if e.getSqlState == "XX001" => throw e
+          case e: LakestepException if e.getCondition == "LAKESTEP_TIMELINE_CORRUPT" => throw e
           case NonFatal(e) => Left(e)
         })
       }

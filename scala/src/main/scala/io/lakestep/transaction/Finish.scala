@@ -32,14 +32,12 @@ private[transaction] final class Finish(world: World) {
 
   /** The end that others gave the entry meanwhile; they have also deleted its staged files. */
   private def ended(entry: CommitEntry, hash: String): Option[Finished] =
-    try
-      timeline.readOutcome(entry.number, hash).flatMap {
-        case c: Completed => Some(Finished.Completed(c.slots))
-        case a: Aborting =>
-          timeline.readRolledBack(entry.number, hash)
-            .map(end => Finished.RolledBack(a.evidence, Residue.of(entry, end)))
-      }
-    catch { case NonFatal(_) => None }
+    timeline.readOutcome(entry.number, hash).flatMap {
+      case c: Completed => Some(Finished.Completed(c.slots))
+      case a: Aborting =>
+        timeline.readRolledBack(entry.number, hash)
+          .map(end => Finished.RolledBack(a.evidence, Residue.of(entry, end)))
+    }
 
   private def end(entry: CommitEntry, hash: String, outcome: Outcome): Finished = outcome match {
     case c: Completed => Finished.Completed(c.slots)

@@ -71,7 +71,8 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
     writers(view).headOption.flatMap { case (status, entry, index) =>
       val base = entry.tables(index).base
       val said = status.outcome.collect {
-        case c: io.lakestep.timeline.Completed if c.slots(index).nonEmpty => c.slots(index).head
+        case c: io.lakestep.timeline.Completed if c.slots(index).size == entry.tables(index).parts =>
+          c.slots(index).head
       }
       // Where the log had been cleaned up the outcome names a later version.
       val first = said.filter(table.read(_).exists(_.mark.exists(_.entry == entry.number)))

@@ -81,7 +81,7 @@ private[transaction] final class Publish(world: World) {
         store.putIfAbsent(TablePath.slot(job.table.path, slot), TableLog.text(actions)) match {
           case PutOutcome.Created =>
             observer.published(job.entry, job.table, walk.part, slot)
-            if (isVoid(job, slot)) loop(job, walk, attempts - 1, unclear)
+            if (isDoubtful(job, slot)) loop(job, walk, attempts - 1, unclear)
             else {
               val commit = LogCommit(slot, actions)
               val next = after(walk, commit, None).copy(part = walk.part + 1, slots = walk.slots :+ slot)
@@ -96,18 +96,9 @@ private[transaction] final class Publish(world: World) {
         }
     }
 
-  /** Whether a checkpoint at or above the slot does not know our put: it landed in a deleted slot. */
-  private def isVoid(job: Job, slot: Long): Boolean =
-    amendments.checksAfterPut && {
-      val tail = job.log.tail(slot)
-      tail.hasCheckpointFrom(slot) && !isInState(job, tail)
-    }
-
-  private def isInState(job: Job, tail: LogTail): Boolean =
-    tail.head.exists { head =>
-      states.stateAt(job.table.path, head).txnVersion(job.appId)
-        .exists(v => StateMark.of(v).entry >= job.entry.number)
-    }
+  /** Whether our put may have landed in a deleted slot: a checkpoint at or above it exists by now. */
+  private def isDoubtful(job: Job, slot: Long): Boolean =
+    amendments.checksAfterPut && job.log.tail(slot).hasCheckpointFrom(slot)
 
   /** To the head of the log, or to what decides. */
   @tailrec
@@ -169,8 +160,11 @@ private[transaction] final class Publish(world: World) {
     def next = after(walk, commit, tail.slot(commit.version))
     commit.mark match {
       case Some(m) if m.isOf(timeline.id, job.entry.number, job.index) =>
-        if (amendments.checksAfterPut && tail.hasCheckpointFrom(commit.version) && !isInState(job, tail))
-          Right(next)
+        // A put that landed in a deleted slot hides what stood there, so only the state can tell. The
+        // listing from before may be older than the clean-up.
+        lazy val fresh = job.log.tail(walk.cursor)
+        if (amendments.checksAfterPut && fresh.hasCheckpointFrom(commit.version))
+          byState(job, walk, fresh, fresh.head.getOrElse(commit.version))
         else if (m.kind == MarkKind.Publish) {
           val part = if (amendments.partsInMarks) m.part else job.table.parts
           Right(next.copy(part = part + 1, slots = walk.slots :+ commit.version))
@@ -199,27 +193,36 @@ private[transaction] final class Publish(world: World) {
     def settled = Left(Vote.Settled(evidence(job, ConflictCheck.Aborted, None, Vector.empty)))
     if (state.metadataId != job.table.tableId) Left(gone(job))
     else {
-      val listed = tail.slots.flatMap(s => job.log.read(s.version)).filter {
+      val run = tail.firstOfRun.getOrElse(head)
+      val listed = tail.slots.filter(_.version >= run).flatMap(s => job.log.read(s.version)).filter {
         _.mark.exists(m => m.isOf(timeline.id, job.entry.number, job.index) && m.kind == MarkKind.Publish)
       }
       val mark = state.txnVersion(job.appId).map(StateMark.of).filter(_.entry >= job.entry.number)
       val known = listed.flatMap(_.mark).map(_.part).maxOption
+      // Of two commits of one part the first one landed in a deleted slot.
+      val slots = listed.groupBy(_.mark.map(_.part)).values.map(_.map(_.version).max).toVector.sorted
       mark match {
         case Some(StateMark(entry, _)) if entry > job.entry.number => settled
         case Some(StateMark(_, MarkStatus.Published)) =>
-          val slot = listed.lastOption.map(_.version).orElse(tail.firstOfRun).getOrElse(head)
-          Left(Vote.Published(walk.slots :+ slot))
+          Left(Vote.Published(if (slots.isEmpty) Vector(head) else slots))
         case Some(StateMark(_, MarkStatus.Partly)) =>
-          known.orElse(Option.when(job.table.parts == 2)(1)) match {
-            case Some(part) => Right(atHead(job, walk, state, head).copy(part = part + 1))
-            case None => Left(cleaned(job))
+          Option.when(job.table.parts == 2)(1).orElse(known) match {
+            case Some(part) if allows(job, part + 1, state) =>
+              Right(atHead(job, walk, state, head).copy(part = part + 1, slots = slots))
+            case _ => Left(cleaned(job))
           }
         case Some(_) => settled
-        case None if StateCheck.excludesConflict(job.table, job.ours(walk.part), job.changes, state, world) =>
+        case None if allows(job, walk.part, state) =>
           Right(atHead(job, walk, state, head))
         case None => Left(cleaned(job))
       }
     }
+  }
+
+  /** Whether the state excludes a conflict with the parts from this one on. */
+  private def allows(job: Job, part: Int, state: TableState): Boolean = {
+    val rest = job.changes.copy(parts = job.changes.parts.drop(part - 1))
+    StateCheck.excludesConflict(job.table, job.ours(part), rest, state, world)
   }
 
   private def atHead(job: Job, walk: Walk, state: TableState, head: Long): Walk = walk.copy(

@@ -101,10 +101,14 @@ private[transaction] final class Settle(world: World) {
   private def byCommits(job: Job, tail: LogTail, head: Long, commits: Vector[LogCommit]): Next = {
     val own = commits.filter(job.isOwn)
     val end = own.find(_.mark.exists(_.kind != MarkKind.Publish))
-    val checkpointed = own.lastOption.exists(c => tail.hasCheckpointFrom(c.version))
+    // The listing from before may be older than a clean-up; see `Publish`.
+    val fresh = if (own.isEmpty || !amendments.checksAfterPut) tail else job.log.tail(tail.from)
+    val newest = fresh.head.getOrElse(head)
+    val void = amendments.checksAfterPut &&
+      own.lastOption.exists(c => fresh.hasCheckpointFrom(c.version) && !isInState(job, newest, c))
     val previousMs = commits.lastOption.flatMap(_.info).flatMap(_.inCommitTimestampMs)
       .orElse(tail.slot(head).map(_.modifiedMs)).orElse(job.table.inCommitTimestampMs)
-    if (checkpointed && amendments.checksAfterPut && !isInState(job, head)) byState(job, tail, head)
+    if (void) byState(job, fresh, newest)
     else
       end match {
         case Some(c) =>
@@ -117,9 +121,11 @@ private[transaction] final class Settle(world: World) {
       }
   }
 
-  private def isInState(job: Job, head: Long): Boolean =
-    states.stateAt(job.table.path, head).txnVersion(job.appId)
-      .exists(v => StateMark.of(v).entry >= job.entry.number)
+  /** Whether the state agrees with our last listed commit, which may have landed in a deleted slot. */
+  private def isInState(job: Job, head: Long, own: LogCommit): Boolean =
+    states.stateAt(job.table.path, head).txnVersion(job.appId).map(StateMark.of).exists { mark =>
+      mark.entry > job.entry.number || own.mark.exists(m => mark == StateMark(m.entry, m.status))
+    }
 
   private def byState(job: Job, tail: LogTail, head: Long): Next = {
     val state = states.stateAt(job.table.path, head)
@@ -132,7 +138,7 @@ private[transaction] final class Settle(world: World) {
     def done(how: String) = Done(
       SettledTable(
         how,
-        listed.map(_.version).orElse(tail.firstOfRun),
+        listed.map(_.version).orElse(Some(head)),
         listed.flatMap(_.info).fold(Vector.empty[String])(PublishedCommit.residueOf)
       )
     )

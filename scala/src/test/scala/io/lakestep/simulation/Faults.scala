@@ -50,12 +50,26 @@ object Fault {
 }
 
 /**
- * Draws the faults of one history.
+ * Draws the faults of one client.
  *
  * @param perMille how many of a thousand requests go wrong
  * @param budget how many go wrong at most
+ * @param napPercent how often the client falls asleep for a while before a put
+ * @param napSteps how long at most
  */
-final class Faults(random: SplittableRandom, perMille: Int, private var budget: Int) {
+final class Faults(
+    random: SplittableRandom,
+    perMille: Int,
+    private var budget: Int,
+    napPercent: Int,
+    napSteps: Int) {
+
+  /** How many steps to sleep before this request, where nothing goes wrong; mostly none. */
+  def pause(request: Request): Int = {
+    val perTenThousand = if (request == Request.Put) napPercent * 100 else napPercent * 10
+    if (perTenThousand == 0 || random.nextInt(10000) >= perTenThousand) 0
+    else 1 + random.nextInt(napSteps)
+  }
 
   def draw(request: Request): Option[Fault] =
     if (budget <= 0 || random.nextInt(1000) >= perMille) None
@@ -66,7 +80,7 @@ final class Faults(random: SplittableRandom, perMille: Int, private var budget: 
     }
 
   /** How long a sleep lasts; `None` = until all others have finished and recovered. */
-  def nap(): Option[Int] = random.nextInt(4) match {
+  def sleep(): Option[Int] = random.nextInt(4) match {
     case 0 => None
     case 1 => Some(Int.MaxValue / 2)
     case _ => Some(5 + random.nextInt(200))
@@ -74,5 +88,5 @@ final class Faults(random: SplittableRandom, perMille: Int, private var budget: 
 }
 
 object Faults {
-  def none: Faults = new Faults(new SplittableRandom(0L), 0, 0)
+  def none: Faults = new Faults(new SplittableRandom(0L), 0, 0, 0, 1)
 }

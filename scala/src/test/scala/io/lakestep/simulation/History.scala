@@ -32,6 +32,9 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
     scenario.stampGranularityMs
   )
 
+  private val roots =
+    if (scenario.secondRoot.isEmpty) Vector(MainRoot) else Vector(MainRoot, OtherRoot)
+
   /** Runs it; gives the world with every broken invariant in it. */
   def run(): World = {
     world.tables.foreach(create)
@@ -44,7 +47,7 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
         if (!a.isDone) world.violated(s"I6 ${a.name} waits for ever")
         a.failure.foreach(e => world.violated(s"UNEXPECTED ${a.name}: ${describe(e)}"))
       }
-      try new Judge(world, Roots, scenario.strictHelpers > 0).judge()
+      try new Judge(world, roots, scenario.strictHelpers > 0).judge()
       catch { case NonFatal(e) => world.violated(s"UNEXPECTED the judge: ${describe(e)}") }
     }
     world
@@ -81,19 +84,24 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
       ours(s"collector-$i", MainRoot, 1 + random.nextInt(3))((client, _) => client.collect())
     }
     scenario.foreign.zipWithIndex.foreach { case (times, i) =>
-      actor(s"foreign-$i", times, foreign = true) { (client, dice, _) =>
+      actor(s"foreign-$i", times, foreign = true, aims = true) { (client, dice, _) =>
         val writer = new ForeignWriter(world, client, dice)
         () => writer.commit(one(dice))
       }
     }
     scenario.cleaners.zipWithIndex.foreach { case (times, i) =>
-      actor(s"cleaner-$i", times, foreign = true) { (client, dice, _) =>
+      actor(s"cleaner-$i", times, foreign = true, aims = true) { (client, dice, _) =>
         val cleaner = new LogCleaner(world, client)
-        () => cleaner.clean(one(dice))
+        val writer = new ForeignWriter(world, client, dice)
+        () => {
+          val table = one(dice)
+          (1 to dice.nextInt(3)).foreach(_ => writer.commit(table))
+          cleaner.clean(table)
+        }
       }
     }
     last("recovery-1", World.FirstRecovery)(_ => ())
-    last("recovery-2", World.SecondRecovery)(probe)
+    last("recovery-2", World.SecondRecovery)(if (scenario.probes) probe else _ => ())
   }
 
   private def one(dice: SplittableRandom): String = world.tables(dice.nextInt(world.tables.size))
@@ -109,22 +117,29 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
 
   private def ours(name: String, root: String, times: Int, rules: ConflictRules = ConflictCheck)(
       work: (LakestepClient, SplittableRandom) => Unit): Unit =
-    actor(name, times, foreign = false) { (client, dice, actor) =>
-      val observer = new Drowsy(actor, dice.split(), scenario.napPercent, scenario.napSteps)
-      val session = new LakestepClient(world, client, root, dice, actor, open(root, rules, observer))
+    actor(name, times, foreign = false, aims = !name.startsWith("client")) { (client, dice, actor) =>
+      val session = new LakestepClient(world, client, root, dice, actor, open(root, rules))
       () => work(session, dice)
     }
 
-  private def actor(name: String, times: Int, foreign: Boolean)(
+  /** @param aims whether it mostly waits until an entry is in flight before it does something */
+  private def actor(name: String, times: Int, foreign: Boolean, aims: Boolean)(
       work: (SimulatedClient, SplittableRandom, Scheduler#Actor) => () => Unit): Unit = {
     val dice = random.split()
-    val faults = new Faults(random.split(), scenario.faultsPerMille, scenario.faultBudget)
+    val faults = new Faults(
+      random.split(),
+      scenario.faultsPerMille,
+      scenario.faultBudget,
+      scenario.napPercent,
+      scenario.napSteps
+    )
     val skew = Skews(random.nextInt(Skews.size))
     scheduler.spawn(name) { actor =>
       val client = new SimulatedClient(name, world, actor, faults, skew, foreign)
       val step = work(client, dice, actor)
       (1 to times).foreach { _ =>
-        actor.sleep(dice.nextInt(MostSteps))
+        if (aims && dice.nextInt(4) > 0) actor.await(() => world.store.undecided > 0)
+        else actor.sleep(dice.nextInt(MostSteps))
         explained(step())
       }
     }
@@ -135,9 +150,9 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
   private def last(name: String, phase: Int)(afterwards: LakestepClient => Unit): Unit = {
     val dice = random.split()
     scheduler.spawn(name, phase) { actor =>
-      Roots.foreach { root =>
+      roots.foreach { root =>
         val client = new SimulatedClient(s"$name$root", world, actor, Faults.none, 0L)
-        val session = new LakestepClient(world, client, root, dice, actor, open(root, ConflictCheck, CommitObserver.Silent))
+        val session = new LakestepClient(world, client, root, dice, actor, open(root, ConflictCheck))
         val failed = session.recoverAll()
         failed.foreach(e => world.violated(s"I6 $name cannot finish an entry of $root: ${describe(e)}"))
         if (root == MainRoot) afterwards(session)
@@ -162,14 +177,14 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
     binding.map(timeline).exists(b => format.map(timeline).contains(b))
   }
 
-  private def open(root: String, rules: ConflictRules, observer: CommitObserver)(client: SimulatedClient): Database =
+  private def open(root: String, rules: ConflictRules)(client: SimulatedClient): Database =
     Database.open(
       root = root,
       stores = ObjectStores.single(client),
       states = new SimulatedStates(client),
       clock = client.clock,
       ids = client.ids,
-      observer = observer,
+      observer = CommitObserver.Silent,
       options = DatabaseOptions(maxAttempts = 20, putAttempts = 2, publishAttempts = 200, rules = rules),
       amendments = amendments
     )
@@ -189,7 +204,6 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
 object History {
   val MainRoot = "/root"
   private val OtherRoot = "/second"
-  private val Roots = Vector(MainRoot, OtherRoot)
 
   private val Skews = Vector(0L, 0L, -40L, 40L, -3000L, 3000L)
 

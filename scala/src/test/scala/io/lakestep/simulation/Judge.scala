@@ -152,8 +152,12 @@ final class Judge(
         } else undone(t, u.slot)
       }
     }
+    // With several commits a checkpoint after the first one is enough to leave the log aside.
     val cleaned = a.evidence.rule == ConflictCheck.LogCleanedUp &&
-      c.tables.exists(t => t.path == a.evidence.path && world.wasDeleted(TablePath.slot(t.path, t.base + 1)))
+      c.tables.exists(t => t.path == a.evidence.path && (
+        world.wasDeleted(TablePath.slot(t.path, t.base + 1)) ||
+          (t.parts > 1 && world.hasCheckpoint(TablePath.log(t.path), t.base + 1))
+      ))
     if (cleaned) world.counts.event("rolled back because the log was cleaned up")
     if (!cleaned && !tables.exists(t => foreignConflict(t)))
       violated(s"NEEDLESS entry ${c.number} was rolled back without a foreign conflict: ${a.evidence}")
@@ -175,10 +179,12 @@ final class Judge(
     val end = t.marks.headOption.fold(Long.MaxValue)(_.slot).min(t.log.commits.size.toLong)
     between(t.log, t.entry.tables(t.index).base, end.max(0)).exists { c =>
       c.mark.isEmpty && (strict || isConflict(w, c))
-    } || (w.parts > 1 && t.parts.size < w.parts && {
-      val last = t.parts.lastOption.fold(0L)(_.slot)
-      val stop = t.marks.find(_.slot > last).fold(t.log.commits.size.toLong)(_.slot)
-      between(t.log, last, stop).exists(c => c.mark.isEmpty && (strict || isConflict(w, c)))
+    } || (w.parts > 1 && {
+      val stop = t.marks.lastOption.fold(t.log.commits.size.toLong)(_.slot)
+      val start = t.parts.headOption.fold(Long.MaxValue)(_.slot)
+      start < stop && between(t.log, start, stop).exists { c =>
+        c.mark.isEmpty && (strict || isConflict(w, c))
+      }
     })
   }
 

@@ -11,8 +11,8 @@ import java.util.SplittableRandom
  * @param foreign writers without Lakestep, with the number of commits
  * @param readers sessions that take snapshots, with the number of snapshots
  * @param secondRoot sessions of another database root over the same tables
- * @param napPercent how often one of ours falls asleep between two steps of the protocol
- * @param napSteps how long at most
+ * @param probes whether a transaction over all tables must succeed in the end
+ * @param napPercent see [[Faults]], as what follows
  * @param stayPercent see [[Scheduler]]
  */
 final case class Scenario(
@@ -25,6 +25,7 @@ final case class Scenario(
     cleaners: Vector[Int],
     collectors: Int,
     secondRoot: Vector[Int],
+    probes: Boolean,
     napPercent: Int,
     napSteps: Int,
     stayPercent: Int,
@@ -36,7 +37,8 @@ object Scenario {
 
   def draw(random: SplittableRandom): Scenario = {
     def upTo(n: Int): Int = random.nextInt(n + 1)
-    def some(actors: Int, times: Int): Vector[Int] = Vector.fill(actors)(1 + random.nextInt(times))
+    def some(actors: Int, times: Int): Vector[Int] =
+      Vector.fill(actors)(if (random.nextInt(3) == 0) 1 + random.nextInt(times) else 1)
     def sometimes(percent: Int)(actors: => Vector[Int]): Vector[Int] =
       if (random.nextInt(100) < percent) actors else Vector.empty
     val helpers = some(upTo(2), 2)
@@ -50,9 +52,10 @@ object Scenario {
       cleaners = sometimes(30)(some(1, 2)),
       collectors = if (random.nextInt(100) < 25) 1 else 0,
       secondRoot = sometimes(10)(some(1, 2)),
+      probes = random.nextInt(4) == 0,
       napPercent = Vector(0, 10, 30)(upTo(2)),
       napSteps = Vector(10, 40, 120)(upTo(2)),
-      stayPercent = Vector(30, 60, 80, 90, 95)(upTo(4)),
+      stayPercent = Vector(50, 80, 90, 95, 98)(upTo(4)),
       faultsPerMille = Vector(0, 5, 15, 40)(upTo(3)),
       faultBudget = 1 + upTo(3),
       stampGranularityMs = Vector(1L, 1L, 1000L)(upTo(2))

@@ -72,6 +72,7 @@ final class Scheduler(
       yieldNow()
     }
 
+    /** Waits for this, or until nobody else of the phase can go on. */
     def await(condition: () => Boolean): Unit = {
       waitsFor = condition
       yieldNow()
@@ -88,6 +89,7 @@ final class Scheduler(
   private val actors = mutable.ArrayBuffer.empty[Actor]
   private val effects = mutable.ArrayBuffer.empty[() => Unit]
   private var current: Option[Actor] = None
+  private var reached = 0
 
   def all: Seq[Actor] = actors.toSeq
 
@@ -98,7 +100,7 @@ final class Scheduler(
     actor
   }
 
-  /** Happens at some later step, at the latest when nobody of the phase is left to run. */
+  /** Happens at some later step, at the latest when nobody of this phase is left to run. */
   def later(effect: () => Unit): Unit = effects += effect
 
   /** Returns when every actor has ended. */
@@ -134,14 +136,15 @@ final class Scheduler(
   @scala.annotation.tailrec
   private def pick(): Option[Actor] = {
     val left = actors.filterNot(_.isDone)
-    val phase = if (left.isEmpty) 0 else left.iterator.map(_.phase).min
+    val phase = if (left.isEmpty) Int.MaxValue else left.iterator.map(_.phase).min
     val able = left.filter(a => a.phase == phase && (isAbandoned || a.waitsFor()))
     val ready = able.filter(_.isReady)
-    if (effects.nonEmpty && (ready.isEmpty || random.nextInt(ready.size + 6) == 0)) {
+    if (effects.nonEmpty && (phase > reached || random.nextInt(ready.size + 6) == 0)) {
       effects.remove(random.nextInt(effects.size))()
       pick()
     } else {
-      val from = if (ready.nonEmpty) ready else able
+      reached = phase
+      val from = if (ready.nonEmpty) ready else if (able.nonEmpty) able else left.filter(_.phase == phase)
       current = if (from.isEmpty) None else Some(from(random.nextInt(from.size)))
       current.foreach(_.sleepsUntil = 0)
       current

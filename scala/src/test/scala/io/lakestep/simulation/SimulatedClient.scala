@@ -18,7 +18,7 @@ final case class Traced(
  * Every request is a scheduling point.
  *
  * @param skewMs how far its clock is from the store's
- * @param foreign a client that dies when it would create a commit in a slot that was cleaned up
+ * @param foreign a client that dies when it would put a commit below a checkpoint that was made
  *   while it slept: what a foreign client destroys by that is nobody's business
  */
 final class SimulatedClient(
@@ -43,7 +43,7 @@ final class SimulatedClient(
 
   override def putIfAbsent(path: String, bytes: Array[Byte]): PutOutcome = {
     def effect(): PutOutcome =
-      if (foreign && world.isCleanedUp(path)) stop()
+      if (foreign && world.isBelowCheckpoint(path)) stop()
       else if (world.store.create(path, bytes, name)) PutOutcome.Created else PutOutcome.AlreadyExists
     val lost = PutOutcome.Unknown(new java.io.IOException("no answer"))
     request(Request.Put, path, effect()) {
@@ -61,7 +61,7 @@ final class SimulatedClient(
   }
 
   private def delayed(path: String, bytes: Array[Byte]): Unit = world.scheduler.later { () =>
-    if (!foreign || !world.isCleanedUp(path)) land(path, bytes)
+    if (!foreign || !world.isBelowCheckpoint(path)) land(path, bytes)
   }
 
   private def land(path: String, bytes: Array[Byte]): Unit = {
@@ -90,7 +90,10 @@ final class SimulatedClient(
   private def request[A](kind: Request, path: String, effect: => A)(
       special: PartialFunction[Fault, A]): A = {
     if (crashed) throw new Crashed
-    actor.yieldNow()
+    faults.pause(kind) match {
+      case 0 => actor.yieldNow()
+      case steps => actor.sleep(steps)
+    }
     world.counts.request(kind)
     val fault = faults.draw(kind)
     fault.foreach(world.counts.fault(kind, _))
@@ -98,7 +101,7 @@ final class SimulatedClient(
       case None => traced(kind, path, fault)(effect)
       case Some(Fault.Sleep) =>
         world.trace(name, kind, path, fault, "")
-        faults.nap() match {
+        faults.sleep() match {
           case Some(steps) => actor.sleep(steps)
           case None => actor.sleepUntilPhase(World.LateZombies)
         }

@@ -33,12 +33,20 @@ final class SimulatedStore(step: () => Int, stamp: () => Long) {
 
   def changes: Seq[Change] = log.toSeq
 
+  /** How many commit entries have no outcome yet, where none was put twice. */
+  var undecided: Int = 0
+
+  private def isCommit(bytes: Array[Byte]): Boolean =
+    new String(bytes, 0, bytes.length.min(20), java.nio.charset.StandardCharsets.US_ASCII).contains("commit")
+
   /** Whether this call created the file. */
   def create(path: String, bytes: Array[Byte], by: String): Boolean =
     if (files.containsKey(path)) false
     else {
       files.put(path, SimulatedFile(bytes, stamp()))
       log += Created(step(), path, bytes, by)
+      if (path.endsWith(".outcome.json")) undecided -= 1
+      else if (path.contains("/timeline/0") && isCommit(bytes)) undecided += 1
       true
     }
 

@@ -2,44 +2,81 @@ package io.lakestep.simulation
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.lakestep.LongTest
 import io.lakestep.transaction.Amendments
 
+/**
+ * Many clients on a simulated store, and the simulation itself under test: without any one of the
+ * protocol's safeguards it finds a history that breaks an invariant.
+ */
 class SimulationTest extends AnyFunSuite {
-  test("some") {
-    val workers = new Workers
-    val counts = new Counts
-    val conf = java.nio.file.Files.readString(java.nio.file.Paths.get("/tmp/simsbt/conf")).trim.split(" ")
-    val from = conf(0).toLong
-    val n = conf(1).toLong
-    val all = Amendments.all
-    val amendments = conf.lift(2).getOrElse("all") match {
-      case "all" => all
-      case "closes" => all.copy(closes = false)
-      case "decidesFirst" => all.copy(decidesFirst = false)
-      case "marksBoundPins" => all.copy(marksBoundPins = false)
-      case "timelineFirst" => all.copy(timelineFirst = false)
-      case "partsInMarks" => all.copy(partsInMarks = false)
-      case "endsWithResidue" => all.copy(endsWithResidue = false)
-      case "listsFirst" => all.copy(listsFirst = false)
-      case "checksAfterPut" => all.copy(checksAfterPut = false)
-      case "obeysAborts" => all.copy(obeysAborts = false)
-      case "binds" => all.copy(binds = false)
-      case "conflictCapableFirst" => all.copy(conflictCapableFirst = false)
+
+  private val Small = 4000L
+  private val FaultBound = 6000L
+  private val Large = sys.env.getOrElse("LAKESTEP_SIMULATION_HISTORIES", "400000").toLong
+
+  Simulation.askedSeed match {
+    case Some(seed) => test(s"the history of seed $seed breaks no invariant")(unbroken(seed, seed + 1))
+    case None => registerAll()
+  }
+
+  private def registerAll(): Unit = {
+
+    test("no history breaks an invariant, and every fault meets every kind of request") {
+      val report = unbroken(1L, 1L + Small)
+      info(f"${report.histories} histories, ${report.perSecond}%.0f a second")
+      info(report.counts.report)
+      everythingHappened(report.counts)
     }
-    val os = java.lang.management.ManagementFactory.getOperatingSystemMXBean.asInstanceOf[com.sun.management.OperatingSystemMXBean]
-    val start = System.nanoTime
-    val cpu = os.getProcessCpuTime
-    val bad = (from until from + n).flatMap { s =>
-      val w = new History(s, amendments, workers, counts).run()
-      if (w.violations.nonEmpty) Some(s -> w) else None
+
+    test("a seed gives the same history again") {
+      def story(seed: Long): String = {
+        val workers = new Workers
+        try new History(seed, Amendments.all, workers, new Counts).run().story
+        finally workers.close()
+      }
+      (1L to 20L).foreach(seed => assert(story(seed) == story(seed), s"seed $seed"))
     }
-    val seconds = (System.nanoTime - start) / 1e9
-    println(counts.report)
-    println(f"$n histories in $seconds%.1f s, ${n / seconds}%.0f a second, ${n / ((os.getProcessCpuTime - cpu) / 1e9)}%.0f a CPU second")
-    bad.groupBy(_._2.violations.head.take(45)).toVector.sortBy(-_._2.size).foreach { case (k, v) =>
-      println(s"${v.size} x $k e.g. ${v.take(5).map(_._1)}: ${v.head._2.violations.take(2).map(_.linesIterator.take(conf.lift(3).getOrElse("1").toInt).mkString("\n")).mkString("\n    ")}")
+
+    PlantedFault.all.foreach { fault =>
+      test(s"is noticed: ${fault.name}") {
+        val report = Simulation.run(1L, 1L + FaultBound, fault.amendments, stopAtFirst = true)
+        assert(report.broken.nonEmpty, s"not within ${report.histories} histories")
+        val first = report.broken.head
+        info(s"seed ${first.seed} breaks ${first.violations.head.linesIterator.next()}")
+      }
     }
-    bad.take(1).foreach(b => java.nio.file.Files.writeString(java.nio.file.Paths.get("/tmp/simsbt/story.txt"), b._2.violations.mkString("\n") + "\n" + b._2.story))
-    assert(bad.isEmpty)
+
+    test(s"none of $Large histories breaks an invariant", LongTest) {
+      val report = unbroken(1L, 1L + Large)
+      info(f"${report.histories} histories, ${report.perSecond}%.0f a second")
+      info(report.counts.report)
+      PlantedFault.all.foreach { fault =>
+        val broken = Simulation.run(1L, 1L + FaultBound, fault.amendments).broken
+        assert(broken.nonEmpty, fault.name)
+        val kinds = broken.groupBy(_.invariant).map { case (k, v) => s"$k ${v.size}" }
+        info(s"${fault.name}: first seed ${broken.head.seed}, of $FaultBound: ${kinds.mkString(", ")}")
+      }
+    }
+  }
+
+  private def unbroken(from: Long, until: Long): SimulationReport = {
+    val report = Simulation.run(from, until)
+    report.broken.headOption.foreach { first =>
+      fail(s"${report.broken.size} of ${report.histories} histories: ${report.broken.map(_.seed)}\n" + first.report)
+    }
+    report
+  }
+
+  private def everythingHappened(counts: Counts): Unit = {
+    for {
+      request <- Request.all
+      fault <- Fault.all if request == Request.Put || !fault.onlyPut
+    } assert(counts.of(request, fault) > 0, s"$request never met $fault")
+    Seq(
+      "committed entry", "rolled back entry", "undo", "residue", "helped entry", "abort entry",
+      "collected", "clean-up", "snapshot", "rollback", "foreign append", "foreign rewrite",
+      "foreign compaction", "answer conflicted", "answer unknown"
+    ).foreach(event => assert(counts.of(event) > 0, event))
   }
 }

@@ -26,12 +26,15 @@ final class World(
   def trace(client: String, request: Request, path: String, fault: Option[Fault], result: Any): Unit =
     traced += Traced(scheduler.step, client, request, path, fault, result)
 
-  /** Whether the path is a slot of a log below a checkpoint, so that nobody reads it any more. */
-  def isCleanedUp(path: String): Boolean = {
+  /** Whether the path is a slot of a log below a checkpoint, where nobody may rely on slots. */
+  def isBelowCheckpoint(path: String): Boolean = {
     val (folder, name) = path.splitAt(path.lastIndexOf('/'))
-    folder.endsWith("/_delta_log") && !store.exists(path) &&
-    store.list(folder, name.drop(1).take(20)).exists(_.name.endsWith(".checkpoint.parquet"))
+    folder.endsWith("/_delta_log") && hasCheckpoint(folder, name.drop(1).take(20).toLong + 1)
   }
+
+  /** Whether a log has a checkpoint of this version or a later one. */
+  def hasCheckpoint(folder: String, version: Long): Boolean =
+    store.list(folder, f"$version%020d").exists(_.name.endsWith(".checkpoint.parquet"))
 
   def wasDeleted(path: String): Boolean = store.changes.exists {
     case Deleted(_, p) => p == path

@@ -1,0 +1,166 @@
+"""A Spark driver that takes its calls from standard input, one JSON line each; see driver.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+import traceback
+from typing import Any
+
+import sessions
+import tpch
+from pyspark.sql import Row, SparkSession
+
+CHECK = {
+    "state": (
+        "SELECT * FROM (SELECT count(*) AS orders, sum(o_orderkey) AS order_keys FROM orders),"
+        " (SELECT count(*) AS lineitems, sum(l_orderkey) AS lineitem_keys FROM lineitem)"
+    ),
+    "orders_alone": (
+        "SELECT count(*) FROM orders LEFT ANTI JOIN lineitem ON l_orderkey = o_orderkey"
+    ),
+    "lineitems_alone": (
+        "SELECT count(*) FROM lineitem LEFT ANTI JOIN orders ON o_orderkey = l_orderkey"
+    ),
+}
+
+
+class Client:
+    """What a driver can be asked to do. Every value goes back as JSON."""
+
+    def __init__(self, orders: dict[str, Any]) -> None:
+        root, settings = orders["root"], orders["settings"]
+        self._spark: SparkSession = (
+            sessions.plain(settings) if root is None else sessions.transactional(settings, root)
+        )
+        self._spark.sparkContext.setLogLevel("WARN")
+
+    def ready(self) -> int:
+        """Return the process id of the JVM."""
+        return int(self._jvm.java.lang.ProcessHandle.current().pid())
+
+    def load(self, files: str, tables: str, below: int) -> None:
+        """Make both tables from the generated files, without the orders from key `below` on."""
+        for table, key in tpch.TABLES.items():
+            rows = self._spark.read.parquet(f"{files}/{table}.parquet").where(f"{key} < {below}")
+            ranges = rows.repartitionByRange(8, key).sortWithinPartitions(key)
+            ranges.write.format("delta").save(f"{tables}/{table}")
+
+    def attach(self, tables: str) -> None:
+        """Give the existing tables their names in this session's catalog."""
+        for table in tpch.TABLES:
+            self.sql(f"CREATE TABLE {table} USING delta LOCATION '{tables}/{table}'")
+
+    def sql(self, statement: str) -> list[list[str]]:
+        """Run one statement."""
+        return tpch.texts(self._rows(statement))
+
+    def refresh(self, name: str, statements: list[str]) -> dict[str, float]:
+        """Run a refresh function as one transaction over both tables."""
+        import lakestep
+
+        began = time.monotonic()
+        with lakestep.transaction(self._spark, name) as txn:
+            for statement in statements:
+                self._rows(statement)
+            staged = time.monotonic()
+            txn.commit()
+        ended = time.monotonic()
+        return {"seconds": ended - began, "commit_s": ended - staged}
+
+    def check(self) -> dict[str, float]:
+        """Look at both tables in one transaction: their state, and what lacks its other half."""
+        began = time.monotonic()
+        self._rows("BEGIN")
+        begun = time.monotonic()
+        found = self._rows(CHECK["state"])[0].asDict()
+        for name in ("orders_alone", "lineitems_alone"):
+            found[name] = self._rows(CHECK[name])[0][0]
+        self._rows("COMMIT")
+        ended = time.monotonic()
+        return {**found, "begin_s": begun - began, "seconds": ended - began}
+
+    def halt_at(self, step: str, folder: str) -> None:
+        """Order the commit observer to halt this driver at a step of its next commit."""
+        self._jvm.java.lang.System.setProperty("lakestep.halt.folder", folder)
+        self._jvm.java.lang.System.setProperty("lakestep.halt.at", step)
+
+    def versions(self) -> dict[str, str]:
+        """Return what this driver runs on."""
+        jars = self._spark.conf.get("spark.jars") or ""
+        delta = re.search(r"/delta-spark_[^/]*-([^-/]+)\.jar", jars)
+        return {
+            "lakestep": self._spark.conf.get("spark.lakestep.version", None) or "none",
+            "spark": self._spark.version,
+            "delta": delta[1] if delta else "unknown",
+            "java": str(self._jvm.java.lang.System.getProperty("java.version")),
+        }
+
+    def timed(self, statements: list[str]) -> list[float]:
+        """Run statements and return the seconds that each took."""
+        seconds = []
+        for statement in statements:
+            began = time.monotonic()
+            self._rows(statement)
+            seconds.append(time.monotonic() - began)
+        return seconds
+
+    def counted(self, statements: list[str]) -> list[dict[str, int]]:
+        """Run statements and return the requests to the store that each made."""
+        counts = []
+        for statement in statements:
+            before = self._requests()
+            self._rows(statement)
+            after = self._requests()
+            counts.append(
+                {
+                    request: count - before.get(request, 0)
+                    for request, count in sorted(after.items())
+                    if count > before.get(request, 0)
+                }
+            )
+        return counts
+
+    def _requests(self) -> dict[str, int]:
+        return dict(self._jvm.io.lakestep.testing.CountingFileSystem.requests())
+
+    @property
+    def _jvm(self) -> Any:  # noqa: ANN401
+        return self._spark._jvm
+
+    def _rows(self, statement: str) -> list[Row]:
+        return self._spark.sql(statement).collect()
+
+
+def main() -> None:
+    """Start the session, then answer calls until there are no more."""
+    # Spark may print to standard output; the answers get a channel of their own.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    client: Client | None = None
+    failed: str | None = None
+    try:
+        client = Client(json.loads(sys.argv[1]))
+    except Exception as failure:
+        failed = _explained(failure)
+    for line in sys.stdin:
+        method, arguments = json.loads(line)
+        value, error = None, failed
+        if client is not None:
+            try:
+                value = getattr(client, method)(**arguments)
+            except Exception as failure:
+                error = _explained(failure)
+        print(json.dumps([value, error]), file=answers, flush=True)
+
+
+def _explained(failure: Exception) -> str:
+    traceback.print_exception(failure)
+    return (str(failure) or repr(failure)).splitlines()[0]
+
+
+if __name__ == "__main__":
+    main()
