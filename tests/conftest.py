@@ -17,11 +17,12 @@ import transactions
 from arena import Arena
 from driver import Pool
 from lakestep import _build
-from plain_delta import PlainDelta
+from plain_delta import FAST_START, PlainDelta
 
 SMALL = {
     "spark.master": "local[2]",
     "spark.driver.memory": "2g",
+    "spark.driver.extraJavaOptions": FAST_START,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",

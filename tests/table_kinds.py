@@ -92,10 +92,10 @@ def create(session, kind, path):
     """Makes the table with plain Delta: three commits at least."""
     kind = KINDS[kind]
     t = f"delta.`{path}`"
-    properties = ", ".join(f"'{key}' = '{value}'" for key, value in kind.properties.items())
+    settings = {"my.note": "kept", **kind.properties}
+    properties = ", ".join(f"'{key}' = '{value}'" for key, value in settings.items())
     session.sql(
-        f"CREATE TABLE {t} ({kind.columns}) USING delta {kind.clause}"
-        + (f" TBLPROPERTIES ({properties})" if properties else "")
+        f"CREATE TABLE {t} ({kind.columns}) USING delta {kind.clause} TBLPROPERTIES ({properties})"
     )
     for rows in (ROWS, MORE):
         session.sql(f"INSERT INTO {t} (id, part, v, n) VALUES {rows}")

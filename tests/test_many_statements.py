@@ -9,7 +9,7 @@ import statement_kinds
 import table_kinds
 import table_state
 from arena import head, read_by_delta_rs
-from transactions import begin, commit
+from transactions import begin, commit, condition_of
 
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
 
@@ -117,7 +117,7 @@ def test_statements_together_make_what_plain_delta_makes_of_them(spark, arena, k
         try:
             statement_kinds.run(spark, statement, target)
         except Exception as failure:
-            condition = failure.getCondition()
+            condition = condition_of(failure)
             break
     assert condition == expected.result()["condition"], expected.result().get("message")
     if condition is not None:

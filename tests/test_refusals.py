@@ -9,7 +9,7 @@ from delta.tables import DeltaTable
 import files_on_disk
 import statement_kinds
 from arena import head
-from transactions import begin, commit, refused, rollback
+from transactions import begin, commit, condition_of, refused, rollback
 
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
 
@@ -159,7 +159,7 @@ def test_path_with_our_scheme_typed_by_a_user_is_refused(spark, arena, inside):
             action()
             accepted[name] = "done"
         except Exception as failure:
-            condition = getattr(failure, "getCondition", lambda: None)()
+            condition = condition_of(failure)
             if condition not in ("LAKESTEP_OVERLAY_PATH", "LAKESTEP_OVERLAY_PATH_INVALID"):
                 accepted[name] = f"{condition}: {failure}"[:300]
     assert accepted == {}
@@ -237,8 +237,8 @@ def test_new_tables_and_other_formats_are_refused_before_they_act(spark, arena, 
                 action()
                 wrong.append((reason, number, "done"))
             except Exception as failure:
-                if not (failure.getCondition() or "").startswith(unsupported + reason):
-                    wrong.append((reason, number, failure.getCondition(), str(failure)[:200]))
+                if not (condition_of(failure) or "").startswith(unsupported + reason):
+                    wrong.append((reason, number, condition_of(failure), str(failure)[:200]))
     assert wrong == []
     assert files_on_disk.prints(target.path) == files
     assert list(tmp_path.iterdir()) == []

@@ -23,12 +23,17 @@ def abandon(spark):
         rollback(spark)
 
 
+def condition_of(failure):
+    """The error condition, also of a JVM exception that PySpark hands on as it is."""
+    failure = getattr(failure, "java_exception", failure)
+    return failure.getCondition() if hasattr(failure, "getCondition") else None
+
+
 @contextmanager
 def refused(condition, sql_state=None):
     with pytest.raises(Exception) as raised:
         yield
-    found = getattr(raised.value, "getCondition", lambda: None)()
-    if found != condition:
+    if condition_of(raised.value) != condition:
         raise raised.value
     if sql_state is not None:
         assert raised.value.getSqlState() == sql_state

@@ -6,7 +6,7 @@ import org.apache.spark.sql.delta.lakestep.{BaseTransactionBackstop, SparkIntern
 import org.apache.spark.sql.internal.StaticSQLConf
 
 import io.lakestep.overlay.{BaseWriteGuard, OverlaySettings}
-import io.lakestep.session.{CatalogSetting, NoBaseWrites, Sessions}
+import io.lakestep.session.{CatalogSetting, InternalClones, NoBaseWrites, Sessions}
 import io.lakestep.sql.{
   LakestepParser, ParserOrder, RedirectRelations, RedirectTables, ResolveTransactionBlock, StatementStrategy, TransactionGuard
 }
@@ -26,10 +26,10 @@ class LakestepExtensions extends (SparkSessionExtensions => Unit) {
     }
     BaseWriteGuard.set(NoBaseWrites)
     BaseTransactionBackstop.install(Sessions.isOpen)
-    if (listsDelta) ParserOrder.injectOutermost(extensions, new LakestepParser(_, _))
+    if (listsDelta) ParserOrder.injectOutermost(extensions, parser)
     else {
       new DeltaSparkSessionExtension().apply(extensions)
-      extensions.injectParser(new LakestepParser(_, _))
+      extensions.injectParser(parser)
     }
     extensions.injectHintResolutionRule(RedirectTables(_))
     extensions.injectResolutionRule(RedirectRelations(_))
@@ -37,6 +37,12 @@ class LakestepExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(ResolveTransactionBlock(_))
     new TransactionGuard(Sessions.isOpen).inject(extensions)
     extensions.injectPlannerStrategy(StatementStrategy(_))
+  }
+
+  /** Spark makes the parser of a session, and of a clone, while it makes the session's state. */
+  private val parser: ParserOrder.Builder = { (session, delegate) =>
+    InternalClones.note(session)
+    new LakestepParser(session, delegate)
   }
 
   private def listsDelta: Boolean =

@@ -32,7 +32,7 @@ object DeltaStatements {
           }
           table.learn(
             TableFacts(
-              name = table.base.toString,
+              name = found.name.getOrElse(table.base.toString),
               tableId = found.tableId,
               inCommitTimestamps = found.inCommitTimestamps,
               rowIdHighWaterMark = found.rowIdHighWaterMark,

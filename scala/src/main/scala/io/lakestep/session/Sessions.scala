@@ -1,6 +1,7 @@
 package io.lakestep.session
 
 import java.util.WeakHashMap
+import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.spark.sql.SparkSession
 
@@ -24,15 +25,31 @@ object Sessions {
 
   private final class Slot(var state: SessionState, var seenEntry: Long)
 
+  /** Setting of a session that names its open transaction. */
+  private val TransactionKey = "spark.lakestep.transaction"
+
   private val slots = new WeakHashMap[SparkSession, Slot]
+  private val openById = new ConcurrentHashMap[String, SessionTransaction]
 
   private def slot(session: SparkSession): Slot = slots.synchronized {
     slots.computeIfAbsent(session, _ => new Slot(SessionState.Idle, -1L))
   }
 
-  def state(session: SparkSession): SessionState = slots.synchronized {
+  def state(session: SparkSession): SessionState = own(session) match {
+    case SessionState.Idle if InternalClones.contains(session) => ofParent(session)
+    case state => state
+  }
+
+  private def own(session: SparkSession): SessionState = slots.synchronized {
     Option(slots.get(session)).fold[SessionState](SessionState.Idle)(_.state)
   }
+
+  /** A clone has the settings of its parent, so it knows the transaction in which it was made. */
+  private def ofParent(clone: SparkSession): SessionState =
+    clone.conf.getOption(TransactionKey).flatMap(id => Option(openById.get(id))) match {
+      case Some(transaction) => SessionState.Open(transaction)
+      case None => SessionState.Idle
+    }
 
   /** The open transaction; none when idle; refused after a failed COMMIT. */
   def open(session: SparkSession): Option[SessionTransaction] = state(session) match {
@@ -62,8 +79,18 @@ object Sessions {
   private[lakestep] def set(session: SparkSession, state: SessionState, seenEntry: Long): Unit = {
     val s = slot(session)
     slots.synchronized {
+      s.state match {
+        case SessionState.Open(ended) => openById.remove(ended.id)
+        case _ =>
+      }
       s.state = state
       s.seenEntry = math.max(s.seenEntry, seenEntry)
+    }
+    state match {
+      case SessionState.Open(transaction) =>
+        openById.put(transaction.id, transaction)
+        session.conf.set(TransactionKey, transaction.id)
+      case _ => session.conf.unset(TransactionKey)
     }
   }
 }

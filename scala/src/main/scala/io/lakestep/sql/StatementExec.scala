@@ -5,11 +5,12 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
-import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan, ReturnAnswer}
+import org.apache.spark.sql.catalyst.plans.logical.{Command, CommandResult, LogicalPlan, ReturnAnswer}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.classic
 import org.apache.spark.sql.delta.files.TahoeFileIndex
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
+import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 
@@ -83,6 +84,11 @@ final case class StatementStrategy(session: SparkSession) extends SparkStrategy 
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case ReturnAnswer(root) =>
+      root match {
+        case _: TransactionCommand | _: CommandResult =>
+        // Refuses every statement after a failed COMMIT, also one without tables.
+        case _ => Sessions.open(session)
+      }
       val tables = StatementStrategy.deltaTables(root)
       val kind = root match {
         case _: TransactionCommand => None
@@ -107,6 +113,8 @@ object StatementStrategy {
         case LogicalRelation(HadoopFsRelation(index: TahoeFileIndex, _, _, _, _, _), _, _, _, _) =>
           Set(index.path)
         case cached: InMemoryRelation => deltaTables(cached.cacheBuilder.logicalPlan)
+        // What adaptive execution has run already when it plans the rest again.
+        case stage: LogicalQueryStage => deltaTables(stage.logicalPlan)
       }
       .flatten
       .toSet

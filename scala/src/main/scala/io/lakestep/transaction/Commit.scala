@@ -47,10 +47,19 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       case (Right(Vector()), None) => CommitOutcome.NothingToCommit
       case (Right(all), None) =>
         refuseOneLogTwice(all)
-        all.foreach(persist(txn, _))
-        order(txn, all, reads.toVector, options.maxAttempts)
+        lateAbort(txn)(all.foreach(persist(txn, _))) match {
+          case Some(conflict) => CommitOutcome.Conflicted(conflict)
+          case None => order(txn, all, reads.toVector, options.maxAttempts)
+        }
     }
   }
+
+  /** The conflict when this fails because an ABORT entry has ended the transaction meanwhile. */
+  private def lateAbort(txn: BegunTransaction)(work: => Unit): Option[Conflict] =
+    try {
+      work
+      None
+    } catch { case NonFatal(e) => Some(aborted(abortOf(txn).getOrElse(throw e))) }
 
   /** The ABORT entry that ended the transaction, if one did. */
   private def abortOf(txn: BegunTransaction): Option[Long] =

@@ -2,17 +2,19 @@ package org.apache.spark.sql.delta.lakestep
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.delta.{
-  DeltaConfigs, NoMapping, OptimisticTransaction, RowId, RowTracking, Snapshot,
+  DeltaConfigs, NoMapping, OptimisticTransaction, RowId, RowTracking,
   TransactionExecutionObserver, UniversalFormat
 }
 
 /**
  * What the transaction layer asks of Delta about the snapshot that a Delta transaction reads.
  *
+ * @param name the name in the catalog, for a table that was named there
  * @param metadata the metaData action as a line of the log; `protocol` likewise
  * @param unpublishable why the table cannot be written in a transaction, if so
  */
 final case class DeltaFacts(
+    name: Option[String],
     tableId: String,
     version: Long,
     inCommitTimestamps: Boolean,
@@ -44,7 +46,7 @@ final class StagingObserver(listener: StagingListener, outer: TransactionExecuti
 
   override def startingTransaction(f: => OptimisticTransaction): OptimisticTransaction = {
     val transaction = outer.startingTransaction(f)
-    listener.starting(transaction.deltaLog.dataPath, StagingObserver.facts(transaction.snapshot))
+    listener.starting(transaction.deltaLog.dataPath, StagingObserver.facts(transaction))
     started = Some(transaction)
     transaction
   }
@@ -77,7 +79,8 @@ object StagingObserver {
       new StagingObserver(listener, TransactionExecutionObserver.getObserver)
     )(body)
 
-  def facts(snapshot: Snapshot): DeltaFacts = {
+  def facts(transaction: OptimisticTransaction): DeltaFacts = {
+    val snapshot = transaction.snapshot
     val metadata = snapshot.metadata
     val features = snapshot.protocol.readerAndWriterFeatureNames
     val unpublishable =
@@ -88,6 +91,7 @@ object StagingObserver {
       } else if (features.exists(ManagedCommits.contains)) Some("CATALOG_MANAGED")
       else None
     DeltaFacts(
+      name = transaction.catalogTable.map(_.identifier.unquotedString),
       tableId = metadata.id,
       version = snapshot.version,
       inCommitTimestamps = DeltaConfigs.IN_COMMIT_TIMESTAMPS_ENABLED.fromMetaData(metadata),
