@@ -224,8 +224,8 @@ def install(*, connect: bool = False) -> None:
     """Make PySpark raise these exceptions, also for a plain ``spark.sql("COMMIT")``.
 
     PySpark has no registry for Classic, so its converter is wrapped, as delta-spark does too; every
-    error that is not Lakestep's goes to the converter that was there. PySpark calls it once there is
-    a session; it begins at once, for what is refused while the first session is made. Spark Connect
+    error that is not Lakestep's goes to the converter that was there. PySpark asks it once it has
+    a session; here it begins at once, for what is refused while that is made. Spark Connect
     has a table of classes, and ours is added to it. Idempotent.
     """
     if "classic" not in _installed:
