@@ -112,6 +112,7 @@ def test_block_takes_named_parameters(spark, arena):
 def test_statements_of_spark_and_delta_take_parameters(spark, arena, inside):
     target = arena.table("plain")
     t = target.sql
+    other = arena.table("partitioned").sql
     if inside:
         begin(spark)
     assert column(spark.sql("SELECT :x + 1", args={"x": 1})) == [2]
@@ -128,7 +129,6 @@ def test_statements_of_spark_and_delta_take_parameters(spark, arena, inside):
     )
     assert spark.sql(f"DESCRIBE HISTORY {t} LIMIT :n", args={"n": 2}).count() == 2
     assert spark.sql(f"DESCRIBE HISTORY {t} LIMIT ?", args=[1]).count() == 1
-    other = arena.table("partitioned").sql
     text = f"OPTIMIZE {other} WHERE part = :part -- not a marker: 'à :part"
     spark.sql(text, args={"part": "a"})
     with refused("UNBOUND_SQL_PARAMETER"):
