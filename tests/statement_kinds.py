@@ -313,6 +313,10 @@ KINDS = {
             *frame(lambda s, t, f: f.write.format("delta").mode("append").saveAsTable(t.sql)),
         ),
         StatementKind(
+            "save_as_table_overwrite",
+            *frame(lambda s, t, f: f.write.format("delta").mode("overwrite").saveAsTable(t.sql)),
+        ),
+        StatementKind(
             "insert_into",
             *positional(lambda s, t, f: f.write.insertInto(t.sql)),
         ),

@@ -38,9 +38,9 @@ def external(spark, arena, folder):
 
 def other_schema(spark, arena, folder):
     path = arena.copy("plain")
-    spark.sql("CREATE SCHEMA IF NOT EXISTS `other schema`")
-    spark.sql(f"CREATE TABLE `other schema`.t USING delta LOCATION '{path}'")
-    return Target("`other schema`.t", str(path))
+    spark.sql("CREATE SCHEMA IF NOT EXISTS other_schema")
+    spark.sql(f"CREATE TABLE other_schema.t USING delta LOCATION '{path}'")
+    return Target("other_schema.t", str(path))
 
 
 def current_schema(spark, arena, folder):

@@ -8,7 +8,8 @@ import org.apache.spark.sql.internal.StaticSQLConf
 import io.lakestep.overlay.{BaseWriteGuard, OverlaySettings}
 import io.lakestep.session.{CatalogSetting, InternalClones, NoBaseWrites, Sessions}
 import io.lakestep.sql.{
-  LakestepParser, ParserOrder, RedirectRelations, RedirectTables, ResolveTransactionBlock, StatementStrategy, TransactionGuard
+  LakestepParser, NoteStatementTables, ParserOrder, RedirectRelations, RedirectSaveAsTable,
+  RedirectTables, ResolveTransactionBlock, StatementStrategy, TransactionGuard
 }
 
 /**
@@ -33,9 +34,11 @@ class LakestepExtensions extends (SparkSessionExtensions => Unit) {
     }
     extensions.injectHintResolutionRule(RedirectTables(_))
     extensions.injectResolutionRule(RedirectRelations(_))
+    extensions.injectResolutionRule(RedirectSaveAsTable(_))
     extensions.injectPlanNormalizationRule(RedirectRelations(_))
     extensions.injectResolutionRule(ResolveTransactionBlock(_))
     new TransactionGuard(Sessions.isOpen).inject(extensions)
+    extensions.injectOptimizerRule(_ => NoteStatementTables)
     extensions.injectPlannerStrategy(StatementStrategy(_))
   }
 

@@ -6,6 +6,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.DeltaLog
+import org.apache.spark.sql.delta.lakestep.{OverlayRelation, SparkInternals}
 
 /** What Delta keeps beside a log: its cache and checkpoints. Never decides a transaction. */
 object DeltaHousekeeping extends Logging {
@@ -18,6 +19,13 @@ object DeltaHousekeeping extends Logging {
 
   /** Delta notes the version of a session's last commit; a staged version must not stay there. */
   def forgetStagedVersion(session: SparkSession): Unit = session.conf.unset(LastCommitVersion)
+
+  /** Cached queries over an overlay that nobody may read any more. */
+  def uncache(session: SparkSession, overlays: Set[Path]): Unit =
+    try SparkInternals.uncache(session)(OverlayRelation.table(_).exists(t => overlays(t._1)))
+    catch {
+      case NonFatal(failure) => logWarning("Cached data of a transaction was not dropped", failure)
+    }
 
   /** Cached queries over a table that has just been published read it anew. */
   def refreshCached(session: SparkSession, table: Path): Unit =

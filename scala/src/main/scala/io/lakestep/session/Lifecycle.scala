@@ -2,7 +2,6 @@ package io.lakestep.session
 
 import scala.util.control.NonFatal
 
-import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 
 import io.lakestep.Errors
@@ -134,8 +133,8 @@ object Lifecycle {
   private def forget(session: SparkSession, transaction: SessionTransaction): Unit = {
     StagedWrites.forget(transaction.id)
     DeltaHousekeeping.forgetStagedVersion(session)
-    transaction.touched.map(_.overlay).foreach { overlay: Path =>
-      DeltaHousekeeping.invalidate(session, overlay)
-    }
+    val overlays = transaction.touched.map(_.overlay)
+    DeltaHousekeeping.uncache(session, overlays.toSet)
+    overlays.foreach(DeltaHousekeeping.invalidate(session, _))
   }
 }

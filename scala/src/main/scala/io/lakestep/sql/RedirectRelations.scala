@@ -7,7 +7,7 @@ import org.apache.spark.sql.delta.lakestep.OverlayRelation
 
 import io.lakestep.Errors
 import io.lakestep.overlay.OverlayPath
-import io.lakestep.session.Sessions
+import io.lakestep.session.{InternalClones, Sessions}
 
 /**
  * Redirects Delta relations that are resolved already: DataFrames and views made before BEGIN.
@@ -17,7 +17,8 @@ final case class RedirectRelations(session: SparkSession) extends Rule[LogicalPl
 
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (!Sessions.isOpen(session)) {
-      plan.foreachWithSubqueries(refuseEnded)
+      // A clone of Spark's own may build cached data of another session anew.
+      if (!InternalClones.contains(session)) plan.foreachWithSubqueries(refuseEnded)
       plan
     } else {
       AnalysisHelper.allowInvokingTransformsInAnalyzer {

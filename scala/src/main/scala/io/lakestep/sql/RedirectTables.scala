@@ -3,14 +3,16 @@ package io.lakestep.sql
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{UnresolvedRelation, UnresolvedTable, UnresolvedTableOrView}
 import org.apache.spark.sql.catalyst.plans.logical.{
-  AnalysisHelper, AppendData, LogicalPlan, OverwriteByExpression, OverwritePartitionsDynamic,
-  UnresolvedDataSource, V2WriteCommand
+  AnalysisHelper, AppendData, CreateTableAsSelect, LogicalPlan, OverwriteByExpression,
+  OverwritePartitionsDynamic, ReplaceTableAsSelect, UnresolvedDataSource, V2WriteCommand
 }
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.delta.{UnresolvedPathBasedDeltaTable, UnresolvedPathBasedDeltaTableRelation, UnresolvedPathBasedTable}
 import org.apache.spark.sql.delta.sources.{DeltaDataSource, DeltaSourceUtils}
-import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
+import org.apache.spark.sql.execution.datasources.{
+  InsertIntoHadoopFsRelationCommand, SaveIntoDataSourceCommand
+}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 
 import io.lakestep.Errors
@@ -61,6 +63,9 @@ final case class RedirectTables(session: SparkSession) extends Rule[LogicalPlan]
           path.foreach(refuseOverlay)
           save
       }
+    case write: InsertIntoHadoopFsRelationCommand =>
+      refuseOverlay(write.outputPath.toString)
+      write
     case write: V2WriteCommand =>
       write match {
         case w: AppendData => checkTransactionOption(CaseInsensitiveMap(w.writeOptions))
@@ -70,6 +75,12 @@ final case class RedirectTables(session: SparkSession) extends Rule[LogicalPlan]
         case _ =>
       }
       write
+    case create: CreateTableAsSelect =>
+      checkTransactionOption(CaseInsensitiveMap(create.writeOptions))
+      create
+    case replace: ReplaceTableAsSelect =>
+      checkTransactionOption(CaseInsensitiveMap(replace.writeOptions))
+      replace
     case table @ UnresolvedTable(Seq(delta, path), _, _) if isDelta(delta) =>
       done(table.copy(multipartIdentifier = Seq(delta, overlay(path, Map.empty))))
     case table @ UnresolvedTableOrView(Seq(delta, path), _, _, _) if isDelta(delta) =>

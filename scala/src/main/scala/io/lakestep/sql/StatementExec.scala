@@ -8,16 +8,12 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.plans.logical.{Command, CommandResult, LogicalPlan, ReturnAnswer}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.classic
-import org.apache.spark.sql.delta.files.TahoeFileIndex
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
-import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
-import org.apache.spark.sql.execution.columnar.InMemoryRelation
-import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 
 import io.lakestep.Errors
 import io.lakestep.delta.DeltaHousekeeping
 import io.lakestep.overlay.OverlayPath
-import io.lakestep.session.{DeltaStatements, SessionTransaction, Sessions, StatementKind}
+import io.lakestep.session.{DeltaStatements, InternalClones, SessionTransaction, Sessions, StatementKind}
 
 /**
  * The root of a physical plan that reads Delta tables or runs a command. Each time the plan is
@@ -57,8 +53,9 @@ final case class StatementExec(
     }
   }
 
+  /** Data that Spark caches is read, and judged, by the statements that use it. */
   private def checkTables(open: Option[SessionTransaction]): Unit =
-    tables.foreach { path =>
+    if (!InternalClones.contains(client)) tables.foreach { path =>
       open match {
         case Some(transaction) if !transaction.owns(path) =>
           throw Errors(
@@ -83,39 +80,29 @@ final case class StatementExec(
 final case class StatementStrategy(session: SparkSession) extends SparkStrategy {
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case ReturnAnswer(StatementTables(query, tables)) => statement(query, tables, None)
     case ReturnAnswer(root) =>
       root match {
         case _: TransactionCommand | _: CommandResult =>
         // Refuses every statement after a failed COMMIT, also one without tables.
         case _ => Sessions.open(session)
       }
-      val tables = StatementStrategy.deltaTables(root)
       val kind = root match {
         case _: TransactionCommand => None
         case command: Command if Sessions.isOpen(session) => Some(StatementKinds.of(command))
         case _ => None
       }
-      if (tables.isEmpty && kind.isEmpty) Nil
-      else {
-        val planner = session.asInstanceOf[classic.SparkSession].sessionState.planner
-        planner.SpecialLimits(plan).map(StatementExec(_, tables, kind, session))
-      }
+      val tables = NoteStatementTables.of(root)
+      if (tables.isEmpty && kind.isEmpty) Nil else statement(root, tables, kind)
+    case StatementTables(query, _) => Seq(planLater(query))
     case _ => Nil
   }
-}
 
-object StatementStrategy {
-
-  /** Paths of the Delta tables that a plan scans, subqueries and cached data included. */
-  def deltaTables(plan: LogicalPlan): Set[Path] =
-    plan
-      .collectWithSubqueries {
-        case LogicalRelation(HadoopFsRelation(index: TahoeFileIndex, _, _, _, _, _), _, _, _, _) =>
-          Set(index.path)
-        case cached: InMemoryRelation => deltaTables(cached.cacheBuilder.logicalPlan)
-        // What adaptive execution has run already when it plans the rest again.
-        case stage: LogicalQueryStage => deltaTables(stage.logicalPlan)
-      }
-      .flatten
-      .toSet
+  private def statement(
+      root: LogicalPlan,
+      tables: Set[Path],
+      kind: Option[StatementKind]): Seq[SparkPlan] = {
+    val planner = session.asInstanceOf[classic.SparkSession].sessionState.planner
+    planner.SpecialLimits(ReturnAnswer(root)).map(StatementExec(_, tables, kind, session))
+  }
 }
