@@ -134,7 +134,9 @@ def test_history_and_detail_show_the_transaction(spark, changed):
     files = spark.table(target.sql).select(F.input_file_name()).distinct().count()
     described = spark.sql(f"DESCRIBE DETAIL {target.sql}")
     for detail in (by_name.detail(), by_path.detail(), described):
-        assert detail.collect()[0]["numFiles"] == files
+        row = detail.collect()[0]
+        assert row["numFiles"] == files
+        assert row["location"] == f"file:{target.path}"
     operations = spark.sql(f"DESCRIBE HISTORY delta.`{target.path}` LIMIT 2").collect()
     assert [row["operation"] for row in operations] == names
 

@@ -17,6 +17,9 @@ object StatementKind {
   case object Data extends StatementKind
   case object Rewrite extends StatementKind
   case object Metadata extends StatementKind
+
+  /** DESCRIBE DETAIL: stages nothing. */
+  case object Detail extends StatementKind
 }
 
 /**

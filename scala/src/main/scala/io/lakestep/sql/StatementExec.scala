@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{Command, CommandResult, Logi
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.classic
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
+import org.apache.spark.unsafe.types.UTF8String
 
 import io.lakestep.Errors
 import io.lakestep.delta.DeltaHousekeeping
@@ -35,7 +36,10 @@ final case class StatementExec(
   override def nodeName: String = "Statement"
   override protected def stringArgs: Iterator[Any] = Iterator.empty
 
-  override def executeCollect(): Array[InternalRow] = statement(child.executeCollect())
+  override def executeCollect(): Array[InternalRow] = {
+    val rows = statement(child.executeCollect())
+    if (kind.contains(StatementKind.Detail)) rows.map(withBaseLocation) else rows
+  }
   override def executeToIterator(): Iterator[InternalRow] = statement(child.executeToIterator())
   override def executeTake(n: Int): Array[InternalRow] = statement(child.executeTake(n))
   override def executeTail(n: Int): Array[InternalRow] = statement(child.executeTail(n))
@@ -68,6 +72,16 @@ final case class StatementExec(
         case _ =>
       }
     }
+
+  /** A user sees where the table lies, not the path of its overlay. */
+  private def withBaseLocation(row: InternalRow): InternalRow = {
+    val index = output.indexWhere(_.name == "location")
+    if (index < 0 || row.isNullAt(index)) row
+    else {
+      val location = UTF8String.fromString(shown(new Path(row.getString(index))))
+      InternalRow.fromSeq(row.toSeq(output.map(_.dataType)).updated(index, location))
+    }
+  }
 
   private def shown(path: Path): String =
     if (OverlayPath.isOverlay(path)) OverlayPath.parse(path).base.toString else path.toString
