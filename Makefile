@@ -73,7 +73,7 @@ test-python: .venv/installed $(TEST_JAR)
 
 test-long: .venv/installed $(TEST_JAR)
 	LAKESTEP_TEST_LONG=1 project/sbt test
-	$(BIN)/python -m pytest tests -m long --durations=10
+	LAKESTEP_TEST_LONG=1 $(BIN)/python -m pytest tests -m long --durations=10
 
 demo: .venv/installed $(TEST_JAR)
 	$(BIN)/python benchmarks/demo.py

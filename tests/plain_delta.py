@@ -17,8 +17,10 @@ import table_state
 from statement_kinds import Target
 from transactions import condition_of
 
-# A test is over before a better compiled program would pay.
-FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# A short test is over before a better compiled program would pay.
+FAST_START = "-XX:+UseSerialGC"
+if "LAKESTEP_TEST_LONG" not in os.environ:
+    FAST_START += " -XX:TieredStopAtLevel=1"
 
 
 class PlainDelta:

@@ -15,18 +15,34 @@ pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left"
 FAILING = {"insert_values", "update", "merge", "add_column", "write_overwrite", "optimize"}
 
 
-def matrix(short=lambda statement: True):
-    """Each statement on its own table in `make test`, on every other one in `make test-long`."""
+ALL = list(statement_kinds.KINDS.values())
+
+
+def cases(pairs, short):
+    """Pairs of a statement and a table kind; in `make test` only those that `short` takes."""
     return [
         pytest.param(
             statement.name,
-            table,
-            id=f"{statement.name}-{table}",
-            marks=() if table == statement.table and short(statement.name) else (pytest.mark.long,),
+            kind,
+            id=f"{statement.name}-{kind}",
+            marks=() if short(statement, kind) else (pytest.mark.long,),
         )
-        for statement in statement_kinds.KINDS.values()
-        for table in table_kinds.KINDS
+        for statement, kind in pairs
     ]
+
+
+def on_every_table():
+    """Each statement on each kind of table."""
+    pairs = [(statement, kind) for statement in ALL for kind in table_kinds.KINDS]
+    return cases(pairs, lambda statement, kind: kind == statement.table)
+
+
+def failing():
+    """Each statement fails on its own kind of table, and on each kind of table some statement."""
+    rows = [statement for statement in ALL if statement.name in ("update", "merge")]
+    pairs = [(statement, statement.table) for statement in ALL]
+    pairs += [(s, kind) for s in rows for kind in table_kinds.KINDS if kind != s.table]
+    return cases(pairs, lambda s, kind: s.name in FAILING and kind == s.table)
 
 
 def run(spark, statement, target):
@@ -40,7 +56,7 @@ def run(spark, statement, target):
     return None
 
 
-@pytest.mark.parametrize(("statement", "kind"), matrix())
+@pytest.mark.parametrize(("statement", "kind"), on_every_table())
 def test_statement_is_seen_then_rolled_back_then_committed_as_plain_delta_does(
     spark, arena, statement, kind
 ):
@@ -76,7 +92,7 @@ def test_statement_is_seen_then_rolled_back_then_committed_as_plain_delta_does(
         assert read_by_delta_rs(target.path) == expected.result()["view"]["rows"]
 
 
-@pytest.mark.parametrize(("statement", "kind"), matrix(short=FAILING.__contains__))
+@pytest.mark.parametrize(("statement", "kind"), failing())
 def test_failing_statement_leaves_the_state_before_it_and_the_transaction_commits(
     spark, arena, statement, kind
 ):
