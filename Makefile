@@ -67,7 +67,7 @@ test-scala:
 	project/sbt test
 
 test-python: .venv/installed $(TEST_JAR)
-	$(BIN)/python -m pytest tests -m 'not long' -rxX --junitxml=$(REPORTS)/pytest.xml
+	$(BIN)/python -m pytest tests -m 'not long' --junitxml=$(REPORTS)/pytest.xml
 	LAKESTEP_TEST_API=connect $(BIN)/python -m pytest tests/test_python_api.py -m 'not classic' \
 	  --junitxml=$(REPORTS)/pytest-connect.xml
 
