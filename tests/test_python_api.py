@@ -81,6 +81,18 @@ def test_transaction_ended_by_sql_leaves_the_original_exception_without_a_note(s
     assert not hasattr(raised.value, "__notes__")
 
 
+def test_commit_never_ends_another_transaction_of_the_session(spark, table, rows):
+    name = table("another_one")
+    with pytest.raises(lakestep.TransactionStateError) as raised, lakestep.transaction(spark):
+        spark.sql("ROLLBACK")
+        spark.sql("BEGIN")
+        spark.sql(f"DELETE FROM {name}")
+    assert refusal(raised) == ("LAKESTEP_TRANSACTION_NOT_OPEN", "25000")
+    assert rows(spark, name) == []
+    spark.sql("ROLLBACK")
+    assert rows(spark, name) == ROWS
+
+
 def test_nested_transaction_is_refused_and_the_outer_one_goes_on(spark, table, rows):
     name = table("nested")
     with lakestep.transaction(spark) as outer:

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
 
+# The session setting by which the JVM names the open transaction.
+_OPEN = "spark.lakestep.transaction"
+
+
 class Transaction:
     """One transaction; `lakestep.transaction` makes it.
 
@@ -63,9 +67,13 @@ class Transaction:
         StateUnknownError
             The outcome is not known yet; `lakestep.recover` finds it.
         TransactionStateError
-            The transaction has ended already.
+            The transaction has ended already; a later one of the session stays as it is.
         """
         self._end("commit()")
+        if self._spark.conf.get(_OPEN, self._id) != self._id:
+            raise _errors.error(
+                "LAKESTEP_TRANSACTION_NOT_OPEN", operation="commit()", transaction=self._id
+            )
         try:
             row = self._spark.sql("COMMIT").collect()[0]
         except Exception as failure:
