@@ -1,7 +1,5 @@
 package io.lakestep.transaction
 
-import java.util.concurrent.{CompletableFuture, CompletionException}
-
 import scala.util.control.NonFatal
 
 import io.lakestep.delta.TablePath
@@ -107,11 +105,7 @@ private[transaction] final class Finish(world: World) {
   }
 
   private def inParallel[A, B](items: Vector[A])(work: A => B): Vector[B] = {
-    val running = items.map(i => CompletableFuture.supplyAsync[B](() => work(i), options.publishExecutor))
-    val results = running.map { future =>
-      try Right(future.join())
-      catch { case e: CompletionException => Left(Option(e.getCause).getOrElse(e)) }
-    }
+    val results = options.publishExecutor.run(items.map(i => () => work(i)))
     results.collectFirst { case Left(cause) => throw cause }
     results.collect { case Right(value) => value }
   }
