@@ -140,13 +140,16 @@ private[transaction] final class Settle(world: World) {
     lazy val listed = tail.slots.reverseIterator.flatMap(s => job.log.read(s.version)).find { c =>
       job.isOwn(c) && c.mark.exists(_.kind != MarkKind.Publish)
     }
-    def done(how: String) = Done(
-      SettledTable(
-        how,
-        listed.map(_.version).orElse(Some(head)),
-        listed.flatMap(_.info).fold(Vector.empty[String])(PublishedCommit.residueOf)
+    def done(how: String) = {
+      val unknown = if (how == "undone") Vector(Settle.UnknownResidue) else Vector.empty
+      Done(
+        SettledTable(
+          how,
+          listed.map(_.version).orElse(Some(head)),
+          listed.flatMap(_.info).fold(unknown)(PublishedCommit.residueOf)
+        )
       )
-    )
+    }
     def stampsNow = PublishedCommit.keepsTimestamps(state.metaData)
     if (state.metadataId != job.table.tableId) gone
     else
@@ -195,4 +198,10 @@ private[transaction] final class Settle(world: World) {
       nowMs = clock.nowMs()
     )
   }
+}
+
+private[transaction] object Settle {
+
+  /** Of an UNDO commit that was cleaned up before anybody could note what it left. */
+  val UnknownResidue = "unknown, as the log was cleaned up"
 }

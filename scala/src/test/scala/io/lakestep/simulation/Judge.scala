@@ -171,7 +171,8 @@ final class Judge(
         val residue = e.rolledBack.toVector.flatMap(_.tables.lift(t.index)).flatMap(_.residue)
         if (residue.nonEmpty) {
           world.counts.event("residue")
-          if (capable <= 1 && !strict && !exposed) violated(s"NEEDLESS ${t.name} left residue")
+          val isKnown = !residue.exists(_.startsWith("unknown"))
+          if (isKnown && capable <= 1 && !strict && !exposed) violated(s"NEEDLESS ${t.name} left residue")
         } else undone(t, u.slot)
       }
     }

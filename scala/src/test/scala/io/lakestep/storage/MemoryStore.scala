@@ -69,7 +69,13 @@ final class MemoryStore(clock: Clock) extends ObjectStore {
     files = files.filterNot(_._1.startsWith(s"$dir/"))
   }
 
-  override def sync(path: String): Unit = ()
+  /** Stands before every sync; may throw. */
+  @volatile var failSync: String => Unit = _ => ()
+
+  override def sync(path: String): Unit = {
+    count(s"sync $path")
+    failSync(path)
+  }
 
   def paths: Vector[String] = synchronized(files.keys.toVector)
 }

@@ -79,6 +79,25 @@ final class SettleSuite extends AnyFunSuite {
     assert(mark.map(_.status.code).contains(3), mark)
   }
 
+  test("residue of an UNDO that was cleaned up before the end of the entry is not forgotten") {
+    val s = new Scene(rewriteA = true)
+    crashed(s.run(new CommitObserver {
+      override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+        if (t.name == "A") {
+          s.lake.foreign("A", s.lake.remove("a2"), s.lake.add("f"))
+          s.lake.foreign("B", s.lake.remove("b1"))
+          ()
+        }
+      override def beforeRolledBack(entry: CommitEntry): Unit = throw new Crash
+    }))
+    s.lake.foreign("A", s.lake.add("g"))
+    JsonStates.cleanUp(s.lake.store, s.lake.path("A"))
+    s.lake.client().recover().finished match {
+      case Vector((_, Finished.RolledBack(_, residue))) => assert(residue.exists(_.startsWith("A:")))
+      case other => fail(other.toString)
+    }
+  }
+
   for (undone <- Seq(true, false)) {
     val what = if (undone) "an UNDO" else "a CLOSE"
 
