@@ -69,7 +69,7 @@ final class Timeline(store: ObjectStore, val root: String, ids: Ids, putAttempts
     val names = store.list(folder, numbered(from)).map(_.name).toSet
     val newest = names.iterator.collect { case EntryName(n) => n.toLong }.maxOption.getOrElse(start.next - 1)
     val known = start.after(start.finished)
-    val prefix = known.foldLeft(start.prefix(start.finished)) { (view, status) =>
+    val prefix = known.foldLeft(start.finishedPrefix) { (view, status) =>
       view.append(withEnd(status, names))
     }
     val view = (start.next to newest).foldLeft(prefix) { (view, number) =>
