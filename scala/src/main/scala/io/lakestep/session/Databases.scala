@@ -8,7 +8,7 @@ import org.apache.spark.sql.SparkSession
 import io.lakestep.{Clock, Ids, LakestepConf}
 import io.lakestep.delta.DeltaStateReader
 import io.lakestep.storage.HadoopObjectStores
-import io.lakestep.transaction.{CommitObserver, Database, DatabaseOptions}
+import io.lakestep.transaction.{CommitObserver, Database, DatabaseOptions, PublishExecutor}
 
 /** One [[Database]] for each timeline root of this process, shared by its sessions. */
 object Databases {
@@ -36,7 +36,9 @@ object Databases {
       options = DatabaseOptions(
         maxAttempts = conf(LakestepConf.MaxAttempts),
         syncDataFiles = conf(LakestepConf.SyncFiles),
-        publishExecutor = Executors.newFixedThreadPool(conf(LakestepConf.PublishThreads), Daemons)
+        publishExecutor = PublishExecutor.on(
+          Executors.newFixedThreadPool(conf(LakestepConf.PublishThreads), Daemons)
+        )
       )
     )
   }

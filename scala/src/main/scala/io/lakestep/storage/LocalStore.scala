@@ -20,7 +20,7 @@ import scala.jdk.CollectionConverters._
 import scala.util.Using
 import scala.util.control.NonFatal
 
-import io.lakestep.Errors
+import io.lakestep.{Errors, LakestepException}
 
 /**
  * The local disk: a file appears under its name by a hard link, whole and at most once.
@@ -179,7 +179,7 @@ final class LocalStore(durable: Boolean = true) extends ObjectStore {
 
 object LocalStore {
 
-  private def explain(path: String, e: IOException): Throwable = {
+  private[storage] def explain(path: String, e: IOException): LakestepException = {
     val reason = e match {
       case f: FileSystemException => Option(f.getReason).getOrElse(f.toString)
       case other => String.valueOf(other.getMessage)

@@ -17,7 +17,10 @@ private[timeline] final class Fields(file: String, node: ObjectNode) {
 
   def string(name: String): String = optString(name).getOrElse(throw missing(name))
   def long(name: String): Long = optLong(name).getOrElse(throw missing(name))
-  def int(name: String): Int = Math.toIntExact(long(name))
+  def int(name: String): Int = {
+    val value = long(name)
+    if (value.isValidInt) value.toInt else throw missing(name)
+  }
 
   def flag(name: String): Boolean =
     present(name).filter(_.isBoolean).getOrElse(throw missing(name)).asBoolean
@@ -26,9 +29,10 @@ private[timeline] final class Fields(file: String, node: ObjectNode) {
     if (n.isTextual) n.asText else throw missing(name)
   }
 
-  def optLong(name: String): Option[Long] = present(name).map { n =>
-    if (n.canConvertToLong && n.isIntegralNumber) n.asLong else throw missing(name)
-  }
+  def optLong(name: String): Option[Long] = present(name).map(integer(name, _))
+
+  private def integer(name: String, node: JsonNode): Long =
+    if (node.canConvertToLong && node.isIntegralNumber) node.asLong else throw missing(name)
 
   def child(name: String): Fields = optChild(name).getOrElse(throw missing(name))
 
@@ -50,7 +54,9 @@ private[timeline] final class Fields(file: String, node: ObjectNode) {
     elements(name).map(n => if (n.isTextual) n.asText else throw missing(name))
 
   def longLists(name: String): Vector[Vector[Long]] =
-    elements(name).map(_.elements.asScala.map(_.asLong).toVector)
+    elements(name).map { list =>
+      if (list.isArray) list.elements.asScala.map(integer(name, _)).toVector else throw missing(name)
+    }
 
   private def elements(name: String): Vector[JsonNode] =
     present(name).filter(_.isArray).getOrElse(throw missing(name)).elements.asScala.toVector

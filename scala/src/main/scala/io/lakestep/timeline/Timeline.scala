@@ -69,7 +69,7 @@ final class Timeline(store: ObjectStore, val root: String, ids: Ids, putAttempts
     val names = store.list(folder, numbered(from)).map(_.name).toSet
     val newest = names.iterator.collect { case EntryName(n) => n.toLong }.maxOption.getOrElse(start.next - 1)
     val known = start.after(start.finished)
-    val prefix = known.foldLeft(start.prefix(start.finished)) { (view, status) =>
+    val prefix = known.foldLeft(start.finishedPrefix) { (view, status) =>
       view.append(withEnd(status, names))
     }
     val view = (start.next to newest).foldLeft(prefix) { (view, number) =>
@@ -184,7 +184,9 @@ final class Timeline(store: ObjectStore, val root: String, ids: Ids, putAttempts
   private def unclear(file: String, cause: Throwable) =
     Errors.caused("LAKESTEP_OUTCOME_UNKNOWN", cause, "file" -> file)
 
-  private def entryFile(number: Long) = s"$folder/${numbered(number)}.json"
+  /** The file of entry `number`. */
+  def entryFile(number: Long): String = s"$folder/${numbered(number)}.json"
+
   private def outcomeFile(number: Long) = s"$folder/${numbered(number)}.outcome.json"
   private def rolledBackFile(number: Long) = s"$folder/${numbered(number)}.rolled_back.json"
   private def requestedFile(id: String) = s"$root/transactions/$id.json"

@@ -7,13 +7,15 @@ package io.lakestep.timeline
  *
  * @param statuses entry `First + i` at index i
  * @param settled by log: (entry, slot of its last mark) of the finished prefix, in order
+ * @param shorter the view of the finished prefix alone, where this is more; kept, so that going back
+ *   to it costs the same however long the timeline is
  */
 final case class TimelineView private (
     statuses: Vector[EntryStatus],
     finished: Long,
     settled: Map[String, Vector[(Long, Long)]],
     aborted: Map[String, Long],
-    byTransaction: Map[String, Long]) {
+    byTransaction: Map[String, Long])(shorter: Option[TimelineView]) {
 
   import TimelineEntry.First
 
@@ -39,11 +41,11 @@ final case class TimelineView private (
 
   /** This view with what another one knows in addition. */
   def merge(other: TimelineView): TimelineView = {
-    val (longer, shorter) =
+    val (longer, less) =
       if (other.statuses.size >= statuses.size) (other, this) else (this, other)
-    val from = finished.min(other.finished)
-    longer.after(from).foldLeft(longer.prefix(from)) { (view, theirs) =>
-      val mine = shorter.status(theirs.entry.number)
+    val further = if (other.finished >= finished) other else this
+    longer.after(further.finished).foldLeft(further.finishedPrefix) { (view, theirs) =>
+      val mine = less.status(theirs.entry.number)
       view.append(
         theirs.copy(
           outcome = theirs.outcome.orElse(mine.flatMap(_.outcome)),
@@ -53,29 +55,30 @@ final case class TimelineView private (
     }
   }
 
-  /** The entries up to a finished one. */
-  def prefix(from: Long): TimelineView =
-    if (next == from + 1) this
-    else
-      copy(
-        statuses = statuses.take((from - First + 1).toInt),
-        finished = from,
-        settled = settled.map { case (log, marks) => log -> marks.takeWhile(_._1 <= from) },
-        aborted = aborted.filter(_._2 <= from),
-        byTransaction = byTransaction.filter(_._2 <= from)
-      )
+  /** The entries up to the last of the finished prefix. */
+  def finishedPrefix: TimelineView = shorter.getOrElse(this)
 
   /** This view and one more entry. */
   def append(status: EntryStatus): TimelineView = {
     val number = status.entry.number
     val extends_ = status.isFinished && finished == number - 1
-    val base = copy(statuses = statuses :+ status, finished = if (extends_) number else finished)
-    status.entry match {
-      case a: AbortEntry => base.copy(aborted = aborted ++ a.transactions.map(_ -> number))
-      case c: CommitEntry =>
-        val known = base.copy(byTransaction = byTransaction + (c.transaction.id -> number))
-        if (extends_) known.copy(settled = withSlots(c, status)) else known
-    }
+    val whole = if (extends_) None else Some(finishedPrefix)
+    TimelineView(
+      statuses = statuses :+ status,
+      finished = if (extends_) number else finished,
+      settled = status.entry match {
+        case c: CommitEntry if extends_ => withSlots(c, status)
+        case _ => settled
+      },
+      aborted = status.entry match {
+        case a: AbortEntry => aborted ++ a.transactions.map(_ -> number)
+        case _ => aborted
+      },
+      byTransaction = status.entry match {
+        case c: CommitEntry => byTransaction + (c.transaction.id -> number)
+        case _ => byTransaction
+      }
+    )(whole)
   }
 
   private def withSlots(entry: CommitEntry, status: EntryStatus): Map[String, Vector[(Long, Long)]] =
@@ -87,7 +90,7 @@ final case class TimelineView private (
 }
 
 object TimelineView {
-  val empty: TimelineView = TimelineView(Vector.empty, 0L, Map.empty, Map.empty, Map.empty)
+  val empty: TimelineView = TimelineView(Vector.empty, 0L, Map.empty, Map.empty, Map.empty)(None)
 
   /** The slot of the last mark that a finished entry left in a table, if it left one. */
   def lastSlot(status: EntryStatus, table: Int): Option[Long] = status.outcome match {

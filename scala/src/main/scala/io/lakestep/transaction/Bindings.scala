@@ -6,7 +6,7 @@ import java.util.concurrent.ConcurrentHashMap
 import scala.util.control.NonFatal
 
 import io.lakestep.{Errors, Ids, Json}
-import io.lakestep.delta.{TableLog, TablePath}
+import io.lakestep.delta.{Slot, TableLog, TablePath}
 import io.lakestep.storage.{ObjectStores, PutOutcome}
 
 /** Which timeline a table belongs to; `log` names the log, whatever path leads to it. */
@@ -15,7 +15,8 @@ final case class Binding(timeline: String, log: String, path: String)
 /**
  * Step 1: a table belongs to one timeline, the one that wrote it first, for ever.
  *
- * Bindings are never changed, so one that was read is kept.
+ * A binding file is never changed, but DROP removes it with its table, and the table that is then
+ * made under the same path is another log. So whoever pins a table reads it again.
  */
 private[transaction] final class Bindings(
     stores: ObjectStores,
@@ -27,15 +28,15 @@ private[transaction] final class Bindings(
   private val known = new ConcurrentHashMap[String, Binding]
 
   /**
-   * The table's binding, if it has one.
+   * The table's binding as it is now, if it has one.
    *
    * Conditions: LAKESTEP_TABLE_OF_ANOTHER_TIMELINE, LAKESTEP_TABLE_IS_A_COPY, LAKESTEP_TIMELINE_CORRUPT.
    */
   def find(path: String): Option[Binding] = {
     val table = TablePath.normalise(path)
-    Option(known.get(table)).orElse {
-      val found = read(table)
-      found.foreach { binding =>
+    val found = Bindings.read(stores, table)
+    found match {
+      case Some(binding) if known.get(table) != binding =>
         if (amendments.binds && !timelineId().contains(binding.timeline))
           throw Errors(
             "LAKESTEP_TABLE_OF_ANOTHER_TIMELINE",
@@ -45,10 +46,15 @@ private[transaction] final class Bindings(
           )
         if (binding.path != table) refuseCopy(table, binding)
         known.put(table, binding)
-      }
-      found
+      case Some(_) => ()
+      case None => known.remove(table)
     }
+    found
   }
+
+  /** Whether the table still has this binding: it was not dropped, nor made anew. */
+  def holds(path: String, binding: Binding): Boolean =
+    Bindings.read(stores, TablePath.normalise(path)).contains(binding)
 
   /** The table's binding; puts one when there is none. Conditions as `find`. */
   def bind(path: String, timeline: String): Binding = find(path).getOrElse {
@@ -60,7 +66,7 @@ private[transaction] final class Bindings(
       .put("log", ids.nextHex())
       .put("path", table)
     stores.forPath(table).putIfAbsent(file, (Json.text(node) + "\n").getBytes(UTF_8)) match {
-      case PutOutcome.Unknown(cause) if read(table).isEmpty =>
+      case PutOutcome.Unknown(cause) if Bindings.read(stores, table).isEmpty =>
         throw Errors.caused("LAKESTEP_OUTCOME_UNKNOWN", cause, "file" -> file)
       case _ => observer.bound(table)
     }
@@ -69,7 +75,34 @@ private[transaction] final class Bindings(
     )
   }
 
-  private def read(table: String): Option[Binding] = {
+  /**
+   * A folder that was copied brings its binding along; one that was moved, or has two paths, too.
+   *
+   * Two paths to one log show the same files; one listing may be younger, so the original is
+   * listed before and after.
+   */
+  private def refuseCopy(table: String, binding: Binding): Unit = {
+    def isOther: Boolean = {
+      val before = listing(binding.path)
+      val here = listing(table)
+      !(before.subsetOf(here) && here.subsetOf(listing(binding.path)))
+    }
+    val stillThere =
+      try Bindings.read(stores, binding.path).exists(_.log == binding.log)
+      catch { case NonFatal(_) => false }
+    // A log clean-up between the listings makes them differ, too, and does not do so again.
+    if (stillThere && isOther && isOther)
+      throw Errors("LAKESTEP_TABLE_IS_A_COPY", "table" -> table, "original" -> binding.path)
+  }
+
+  private def listing(table: String): Set[Slot] =
+    new TableLog(stores.forPath(table), table).tail(0).slots.toSet
+}
+
+private[transaction] object Bindings {
+
+  /** What stands in the table's binding file. Condition: LAKESTEP_TIMELINE_CORRUPT. */
+  def read(stores: ObjectStores, table: String): Option[Binding] = {
     val file = TablePath.binding(table)
     stores.forPath(table).get(file).map { bytes =>
       try {
@@ -87,16 +120,4 @@ private[transaction] final class Bindings(
       }
     }
   }
-
-  /** A folder that was copied brings its binding along; one that was moved, or has two paths, too. */
-  private def refuseCopy(table: String, binding: Binding): Unit = {
-    val stillThere =
-      try read(binding.path).exists(_.log == binding.log)
-      catch { case NonFatal(_) => false }
-    if (stillThere && listing(binding.path) != listing(table))
-      throw Errors("LAKESTEP_TABLE_IS_A_COPY", "table" -> table, "original" -> binding.path)
-  }
-
-  private def listing(table: String) =
-    new TableLog(stores.forPath(table), table).tail(0).slots
 }

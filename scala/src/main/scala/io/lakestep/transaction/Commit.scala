@@ -3,8 +3,7 @@ package io.lakestep.transaction
 import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
-import io.lakestep.Errors
-import io.lakestep.Json
+import io.lakestep.{Errors, Json, LakestepException}
 import io.lakestep.delta._
 import io.lakestep.storage.PutOutcome
 import io.lakestep.timeline._
@@ -70,11 +69,11 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     val commits = log(table.path).staged(txn.id, table.pin)
     if (table.stagedTo.forall(last => commits.lastOption.exists(_.version == last)))
       Right(flatten(txn, table, commits))
-    else {
-      val path = TablePath.normalise(table.path)
-      Left(Evidence(ConflictCheck.TableGone, table.name, path, None, Vector.empty))
-    }
+    else Left(gone(table))
   }
+
+  private def gone(table: WrittenTable): Conflict = Evidence(
+    ConflictCheck.TableGone, table.name, TablePath.normalise(table.path), None, Vector.empty)
 
   private def flatten(
       txn: BegunTransaction,
@@ -125,9 +124,10 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
           }
     }
     if (options.syncDataFiles) dataFiles(path, s.changes).foreach { file =>
-      try store.sync(file)
+      val holder = stores.forPath(file)
+      try holder.sync(file)
       catch {
-        case NonFatal(e) if !store.exists(file) =>
+        case NonFatal(e) if !holder.exists(file) =>
           throw Errors.caused(
             "LAKESTEP_STAGED_FILE_LOST",
             e,
@@ -139,14 +139,17 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     }
   }
 
-  private def dataFiles(path: String, changes: NetChanges): Vector[String] =
+  /** The files that the transaction made; a file that only gets a deletion vector is older. */
+  private def dataFiles(path: String, changes: NetChanges): Vector[String] = {
+    val older = changes.removes.map(_.path).toSet
     changes.actions.flatMap {
       case a: AddFile =>
-        TablePath.dataFile(path, a.path) +:
-          a.deletionVector.flatMap(TablePath.deletionVectorFile(path, _)).toVector
+        Option.when(!older(a.path))(TablePath.dataFile(path, a.path)).toVector ++
+          a.deletionVector.flatMap(TablePath.deletionVectorFile(path, _))
       case c: ChangeFile => Vector(TablePath.dataFile(path, c.path))
       case _ => Vector.empty
     }.distinct
+  }
 
   /** Steps 5 and 6; again when somebody else took the number. */
   @tailrec
@@ -167,7 +170,7 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
           case Right((checked, readTo)) =>
             observer.validated(txn.id)
             val entry = makeEntry(txn, view, staged, checked, readTo)
-            place(entry, options.putAttempts) match {
+            place(entry, options.putAttempts, None) match {
               case Placed.Ours => publish(entry)
               case Placed.Unclear(cause) => CommitOutcome.Unknown(cause)
               case Placed.Theirs if attempts <= 1 => CommitOutcome.Conflicted(tooMany(view.next))
@@ -184,21 +187,33 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     case class Unclear(cause: Throwable) extends Placed
   }
 
-  /** Step 6. While number n is absent after a put without an answer, nothing is decided. */
+  /**
+   * Step 6. Only a number that was read decides after a put that may have had an effect: while it is
+   * absent, or cannot be read, the entry may be ours or may still become it.
+   *
+   * @param doubt why an earlier put of this entry may have had an effect, if one may
+   */
   @tailrec
-  private def place(entry: CommitEntry, attempts: Int): Placed = {
+  private def place(entry: CommitEntry, attempts: Int, doubt: Option[Throwable]): Placed = {
     observer.beforeOrder(entry)
-    timeline.putEntry(entry) match {
+    val put =
+      try timeline.putEntry(entry)
+      catch {
+        case e: LakestepException if doubt.isEmpty => throw e
+        case NonFatal(e) => PutOutcome.Unknown(e)
+      }
+    put match {
       case PutOutcome.Created => Placed.Ours
-      case PutOutcome.AlreadyExists =>
-        // An earlier put of this very entry may have come through after its answer was lost.
-        if (timeline.holds(entry).contains(true)) Placed.Ours else Placed.Theirs
-      case PutOutcome.Unknown(cause) =>
+      case other =>
+        val cause = other match {
+          case PutOutcome.Unknown(e) => e
+          case _ => doubt.getOrElse(new java.io.IOException(s"entry ${entry.number} cannot be read"))
+        }
         readBack(entry) match {
           case Some(true) => Placed.Ours
           case Some(false) => Placed.Theirs
           case None if attempts <= 1 => Placed.Unclear(cause)
-          case None => place(entry, attempts - 1)
+          case None => place(entry, attempts - 1, Some(cause))
         }
     }
   }
@@ -207,17 +222,16 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     try timeline.holds(entry)
     catch { case NonFatal(_) => None }
 
-  private def publish(entry: CommitEntry): CommitOutcome = {
-    observer.ordered(entry)
-    val hash = Json.blake3(TimelineCodec.encode(entry))
-    try
+  private def publish(entry: CommitEntry): CommitOutcome =
+    try {
+      observer.ordered(entry)
+      val hash = Json.blake3(TimelineCodec.encode(entry))
       finish(entry, hash, fresh = true) match {
         case Finished.Completed(slots) => CommitOutcome.Committed(entry, slots)
         case Finished.RolledBack(conflict, _) =>
           CommitOutcome.Conflicted(conflict, Some(entry.number))
       }
-    catch { case NonFatal(e) => CommitOutcome.Unknown(e, Some(entry.number)) }
-  }
+    } catch { case NonFatal(e) => CommitOutcome.Unknown(e, Some(entry.number)) }
 
   /** Step 5b: finishes entries that write what we wrote, and what we read if that counts. */
   private def help(
@@ -230,10 +244,20 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       else Vector.empty
     val logs = staged.map(_.binding.log).toSet ++ read
     view.unfinished.filter(_.tables.exists(t => logs(t.log))).foreach { entry =>
-      view.status(entry.number).foreach(s => finish(entry, s.hash, fresh = false))
+      view.status(entry.number).foreach(s => explained(entry)(finish(entry, s.hash, fresh = false)))
     }
     observer.helped(txn.id)
   }
+
+  /** Whoever comes behind an entry that cannot be finished is told which one, whatever it is. */
+  private def explained(entry: CommitEntry)(help: => Finished): Unit =
+    try { help; () }
+    catch {
+      case e: LakestepException if NamesEntry(e.getCondition) => throw e
+      case NonFatal(e) => throw unfinished(entry, String.valueOf(e.getMessage), Some(e))
+    }
+
+  private val NamesEntry = Set("LAKESTEP_ENTRY_UNFINISHED", "LAKESTEP_TIMELINE_CORRUPT")
 
   private def isSerializable(txn: BegunTransaction) = txn.isolation == IsolationLevel.Serializable
 
@@ -260,7 +284,10 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
 
   private def checkTable(s: Staged, dependsOnReads: Boolean): Either[Conflict, Checked] = {
     val ours = OurChanges.of(s.changes.parts, dependsOnReads)
-    walk(s.log, s.table.name, s.table.pin, ours).map { case (tail, head, commits) =>
+    val walked = walk(s.log, s.table.name, s.table.pin, ours)
+    // After the listing: what was dropped before it, and perhaps made anew, has lost its binding.
+    val checked = if (bindings.holds(s.table.path, s.binding)) walked else Left(gone(s.table))
+    checked.map { case (tail, head, commits) =>
       val last = commits.lastOption.orElse(
         Option.when(s.table.inCommitTimestamps && head >= 0)(s.log.read(head)).flatten
       )
@@ -296,8 +323,10 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       case Some(_) if !tail.isCompleteFrom(pin + 1) => conflict(ConflictCheck.LogCleanedUp)
       case Some(head) =>
         val commits = (pin + 1 to head).toVector.map(log.read)
-        if (commits.exists(_.isEmpty) && attempts > 0) walk(log, name, pin, ours, attempts - 1)
-        else {
+        if (commits.exists(_.isEmpty)) {
+          if (attempts > 0) walk(log, name, pin, ours, attempts - 1)
+          else conflict(ConflictCheck.LogCleanedUp)
+        } else {
           val read = commits.flatten
           read.iterator.flatMap(c => options.rules.check(ours, c).map(c -> _)).nextOption() match {
             case Some((commit, finding)) =>
@@ -358,7 +387,7 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     metastore = s.table.metastore,
     pin = s.table.pin,
     base = c.head,
-    baseSlot = c.slot.map(f => SlotStamp(f.sizeBytes, f.modifiedMs)),
+    baseSlot = c.slot.map(World.stamp),
     parts = s.changes.parts.size,
     conflictCapable =
       OurChanges.of(s.changes.parts, dependsOnReads).isConflictCapable(s.changes.parts.size),

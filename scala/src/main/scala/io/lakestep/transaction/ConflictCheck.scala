@@ -6,7 +6,8 @@ import io.lakestep.delta.{MetaData, Protocol}
 /**
  * What matters of our net actions when a foreign commit is met.
  *
- * @param paths files that we add, remove, or give another deletion vector
+ * @param paths files that we add, remove, or give another deletion vector; unescaped, as clients
+ *   differ in what they escape
  * @param changesHeader whether we change metadata or protocol
  * @param domains metadata domains that we change, row tracking's own left out
  * @param dependsOnReads whether every change of data is a conflict
@@ -28,10 +29,16 @@ final case class OurChanges(
 }
 
 object OurChanges {
+
+  /** A path of an action without its escapes. */
+  def plain(path: String): String =
+    try Option(new java.net.URI(path).getPath).getOrElse(path)
+    catch { case _: java.net.URISyntaxException => path }
+
   def of(parts: Seq[NetPart], dependsOnReads: Boolean): OurChanges = {
     val actions: Seq[Action] = parts.flatMap(_.actions)
     OurChanges(
-      paths = actions.collect { case f: FileAction => f.path }.toSet,
+      paths = actions.collect { case f: FileAction => plain(f.path) }.toSet,
       removesFiles = parts.exists(_.removes.nonEmpty),
       changesHeader = parts.exists(p => p.metaData.isDefined || p.protocol.isDefined),
       domains = parts.flatMap(_.domains).map(_.domain).toSet - DomainMetadata.RowTracking,
@@ -87,7 +94,7 @@ object ConflictCheck extends ConflictRules {
     val data = theirs.files.filter(_.dataChange).map(_.path).distinct
     def found(rule: String, when: Boolean, files: => Vector[String] = Vector.empty) =
       Option.when(when)(Finding(rule, files))
-    val touched = theirs.files.map(_.path).distinct.filter(ours.paths)
+    val touched = theirs.files.map(_.path).distinct.filter(p => ours.paths(OurChanges.plain(p)))
     val domains = theirs.actions.collect { case d: DomainMetadata => d.domain }.toSet
     val appIds = theirs.actions.collect {
       case t: SetTransaction if !Mark.isOwnAppId(t.appId) => t.appId

@@ -1,12 +1,9 @@
 package io.lakestep.transaction
 
-import java.util.concurrent.Executor
-
 /**
  * How a database works; nothing here changes what it promises.
  *
- * @param publishExecutor runs the publishes of different tables at once; with one that runs on the
- *   calling thread everything happens in a fixed order
+ * @param publishExecutor runs the publishes of different tables, at once or one after another
  * @param maxAttempts how often the order point may be lost before COMMIT gives up
  * @param putAttempts how often a put without a clear answer is repeated
  * @param publishAttempts how often a table's slot may be taken by others before this client stops
@@ -14,13 +11,9 @@ import java.util.concurrent.Executor
  * @param syncDataFiles whether data files are made durable before the order point
  */
 final case class DatabaseOptions(
-    publishExecutor: Executor = DatabaseOptions.CallingThread,
+    publishExecutor: PublishExecutor = PublishExecutor.CallingThread,
     maxAttempts: Int = 100,
     putAttempts: Int = 5,
     publishAttempts: Int = 10000,
     syncDataFiles: Boolean = true,
     rules: ConflictRules = ConflictCheck)
-
-object DatabaseOptions {
-  val CallingThread: Executor = (task: Runnable) => task.run()
-}

@@ -1,7 +1,5 @@
 package io.lakestep.transaction
 
-import java.util.concurrent.{CompletableFuture, CompletionException}
-
 import scala.util.control.NonFatal
 
 import io.lakestep.delta.TablePath
@@ -23,6 +21,7 @@ private[transaction] final class Finish(world: World) {
   def apply(entry: CommitEntry, hash: String, fresh: Boolean): Finished = {
     val finished =
       try {
+        if (!fresh) keep(timeline.entryFile(entry.number))
         val known = if (fresh) None else timeline.readOutcome(entry.number, hash)
         end(entry, hash, known.getOrElse(decide(entry, hash)))
       } catch { case NonFatal(e) => ended(entry, hash).getOrElse(throw e) }
@@ -93,21 +92,20 @@ private[transaction] final class Finish(world: World) {
   }
 
   /** Removes what nobody needs any more; nothing that goes wrong here matters. */
-  private def cleanUp(entry: CommitEntry): Unit =
-    try {
-      observer.beforeCleanUp(entry.transaction.id)
-      entry.tables.foreach { t =>
-        stores.forPath(t.path).deleteFolder(TablePath.staging(t.path, entry.transaction.id))
-      }
-      timeline.deleteRequested(entry.transaction.id)
-    } catch { case NonFatal(_) => () }
+  private def cleanUp(entry: CommitEntry): Unit = {
+    def attempt(work: => Unit): Unit =
+      try work
+      catch { case NonFatal(_) => () }
+    val id = entry.transaction.id
+    attempt(observer.beforeCleanUp(id))
+    entry.tables.foreach { t =>
+      attempt(stores.forPath(t.path).deleteFolder(TablePath.staging(t.path, id)))
+    }
+    attempt(timeline.deleteRequested(id))
+  }
 
   private def inParallel[A, B](items: Vector[A])(work: A => B): Vector[B] = {
-    val running = items.map(i => CompletableFuture.supplyAsync[B](() => work(i), options.publishExecutor))
-    val results = running.map { future =>
-      try Right(future.join())
-      catch { case e: CompletionException => Left(Option(e.getCause).getOrElse(e)) }
-    }
+    val results = options.publishExecutor.run(items.map(i => () => work(i)))
     results.collectFirst { case Left(cause) => throw cause }
     results.collect { case Right(value) => value }
   }

@@ -6,7 +6,7 @@ import scala.annotation.tailrec
 
 import io.lakestep.Errors
 import io.lakestep.delta.{LogTail, Mark, StateMark, TableLog, TablePath}
-import io.lakestep.timeline.{CommitEntry, EntryStatus, TimelineView}
+import io.lakestep.timeline.{CommitEntry, Completed, EntryStatus, EntryTable, TimelineView}
 
 /**
  * Step 3: the version of a table that belongs to a snapshot.
@@ -17,7 +17,8 @@ import io.lakestep.timeline.{CommitEntry, EntryStatus, TimelineView}
 private[transaction] final class Pins(world: World, bindings: Bindings) {
   import world._
 
-  private val verifiedFloors = ConcurrentHashMap.newKeySet[(String, Long, Long)]()
+  /** The floor of each log that was last found to be ours. */
+  private val verifiedFloors = new ConcurrentHashMap[String, (Long, Long)]
 
   /**
    * @param notBelow newest version that this session has read or written, -1 for none
@@ -38,7 +39,7 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
     // A table that was bound since then may hold marks in this listing, so it is looked up again.
     val bound = binding.orElse(bindings.find(path))
     val ceiling = bound.filter(_ => amendments.marksBoundPins)
-      .flatMap(b => ceilingOf(txn, path, b.log, table, tail, head)).getOrElse(head)
+      .flatMap(b => ceilingOf(txn, b.log, table, tail, head)).getOrElse(head).min(head)
     if (lowest > ceiling) throw Errors(
       "LAKESTEP_SNAPSHOT_BEHIND_SESSION",
       "table" -> path,
@@ -47,6 +48,7 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
     )
     floor.foreach { case (entry, slot) => binding.foreach(b => verify(path, b.log, table, entry, slot)) }
     val version = newest(table, tail, ceiling, lowest, txn.requestedAtMs)
+    if (tail.slot(version).isEmpty && !tail.checkpoints.contains(version)) throw gone(path, version)
     observer.pinned(txn.id, path, version)
     version
   }
@@ -54,7 +56,6 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
   /** The slot before the first mark of an entry after the snapshot, if there is such a mark. */
   private def ceilingOf(
       txn: BegunTransaction,
-      path: String,
       log: String,
       table: TableLog,
       tail: LogTail,
@@ -71,12 +72,11 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
     writers(view).headOption.flatMap { case (status, entry, index) =>
       val base = entry.tables(index).base
       val said = status.outcome.collect {
-        case c: io.lakestep.timeline.Completed if c.slots(index).size == entry.tables(index).parts =>
-          c.slots(index).head
-      }
+        case c: Completed => c.slots.lift(index).filter(_.size == entry.tables(index).parts)
+      }.flatten.flatMap(_.headOption)
       // Where the log had been cleaned up the outcome names a later version.
       val first = said.filter(table.read(_).exists(_.mark.exists(_.entry == entry.number)))
-      first.orElse(firstMark(table, tail, path, (base + 1).max(tail.from), head, txn.snapshot))
+      first.orElse(firstMark(table, tail, entry.tables(index), (base + 1).max(tail.from), head, txn.snapshot))
         .map(_ - 1)
     }
   }
@@ -85,30 +85,41 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
   private def firstMark(
       table: TableLog,
       tail: LogTail,
-      path: String,
+      entry: EntryTable,
       version: Long,
       head: Long,
       snapshot: Long): Option[Long] =
     if (version > head) None
     else
       table.read(version) match {
-        case None => throw gone(path, version)
+        case None =>
+          val below = tail.checkpoints.find(_ >= version).getOrElse(throw gone(table.path, version))
+          if (isMarked(table.path, entry, below, snapshot)) throw gone(table.path, version)
+          firstMark(table, tail, entry, below + 1, head, snapshot)
         case Some(c) if c.mark.exists(m => timeline.existingId.contains(m.timeline) && m.entry > snapshot) =>
           Some(version)
-        case _ => firstMark(table, tail, path, version + 1, head, snapshot)
+        case _ => firstMark(table, tail, entry, version + 1, head, snapshot)
       }
+
+  /** Whether a version, whose log was cleaned up, may hold a commit of an entry after the snapshot. */
+  private def isMarked(path: String, entry: EntryTable, version: Long, snapshot: Long): Boolean = {
+    val state = states.stateAt(path, version)
+    state.metadataId != entry.tableId ||
+    state.txnVersion(Mark.appId(timeline.id, entry.tableId)).exists(StateMark.of(_).entry > snapshot)
+  }
 
   /**
    * A floor without our mark was overwritten by a writer that does not create files atomically,
    * unless the mark was cleaned up and the slot only follows it: then the state has the mark.
    */
   private def verify(path: String, log: String, table: TableLog, entry: Long, slot: Long): Unit =
-    if (!verifiedFloors.contains((log, entry, slot))) {
+    if (!Option(verifiedFloors.get(log)).contains((entry, slot))) {
       table.read(slot).foreach { commit =>
-        if (!commit.mark.exists(_.entry == entry) && !isInState(path, log, entry, slot))
+        val isOurs = commit.mark.exists(m => m.timeline == timeline.id && m.entry == entry)
+        if (!isOurs && !isInState(path, log, entry, slot))
           throw overwritten(path, slot)
       }
-      verifiedFloors.add((log, entry, slot))
+      verifiedFloors.put(log, (entry, slot))
       ()
     }
 

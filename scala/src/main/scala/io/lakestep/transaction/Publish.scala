@@ -1,6 +1,7 @@
 package io.lakestep.transaction
 
 import scala.annotation.tailrec
+import scala.util.control.NonFatal
 
 import io.lakestep.delta._
 import io.lakestep.storage.PutOutcome
@@ -33,13 +34,15 @@ private[transaction] final class Publish(world: World) {
    *
    * @param cursor every commit up to here has been looked at
    * @param part the next part to put
+   * @param put slots that this client itself has put
    */
   private case class Walk(
       cursor: Long,
       part: Int,
       slots: Vector[Long],
       previousMs: Option[Long],
-      rowIdHighWaterMark: Option[Long])
+      rowIdHighWaterMark: Option[Long],
+      put: Set[Long] = Set.empty)
 
   private case class Job(entry: CommitEntry, index: Int) {
     val table: EntryTable = entry.tables(index)
@@ -62,7 +65,16 @@ private[transaction] final class Publish(world: World) {
       table.inCommitTimestampMs.orElse(table.baseSlot.map(_.modifiedMs)),
       table.rowIds.map(_.atBase)
     )
-    loop(job, start, options.publishAttempts, options.putAttempts)
+    try loop(job, start, options.publishAttempts, options.putAttempts)
+    // What was staged went with the table.
+    catch { case NonFatal(_) if isAnotherLog(table) => gone(job) }
+  }
+
+  /** The vote, once every commit that it counts on is durable, also those that others put. */
+  private def published(job: Job, walk: Walk): Vote = {
+    val theirs = walk.slots.filterNot(walk.put)
+    keep(theirs.map(TablePath.slot(job.table.path, _)): _*)
+    Vote.Published(walk.slots)
   }
 
   @tailrec
@@ -81,11 +93,14 @@ private[transaction] final class Publish(world: World) {
         store.putIfAbsent(TablePath.slot(job.table.path, slot), TableLog.text(actions)) match {
           case PutOutcome.Created =>
             observer.published(job.entry, job.table, walk.part, slot)
-            if (isDoubtful(job, slot)) loop(job, walk, attempts - 1, unclear)
+            val now = job.log.tail(walk.cursor)
+            if (isDoubtful(now, slot)) loop(job, walk, attempts - 1, unclear)
+            else if (isElsewhere(job, walk, now)) gone(job)
             else {
               val commit = LogCommit(slot, actions)
-              val next = after(walk, commit, None).copy(part = walk.part + 1, slots = walk.slots :+ slot)
-              if (walk.part == job.table.parts) Vote.Published(next.slots)
+              val next = after(walk, commit, now.slot(slot))
+                .copy(part = walk.part + 1, slots = walk.slots :+ slot, put = walk.put + slot)
+              if (walk.part == job.table.parts) published(job, next)
               else loop(job, next, attempts - 1, unclear)
             }
           case PutOutcome.AlreadyExists => loop(job, walk, attempts - 1, unclear)
@@ -97,8 +112,17 @@ private[transaction] final class Publish(world: World) {
     }
 
   /** Whether our put may have landed in a deleted slot: a checkpoint at or above it exists by now. */
-  private def isDoubtful(job: Job, slot: Long): Boolean =
-    amendments.checksAfterPut && job.log.tail(slot).hasCheckpointFrom(slot)
+  private def isDoubtful(now: LogTail, slot: Long): Boolean =
+    amendments.checksAfterPut && now.hasCheckpointFrom(slot)
+
+  /** Whether our put went into a log that was dropped before it, or into another one made since. */
+  private def isElsewhere(job: Job, walk: Walk, now: LogTail): Boolean =
+    walk.cursor >= 0 && amendments.listsFirst && {
+      val below = now.slot(walk.cursor)
+      val differs =
+        walk.cursor == job.table.base && below.map(World.stamp) != job.table.baseSlot
+      (below.isEmpty || differs) && isAnotherLog(job.table)
+    }
 
   /** To the head of the log, or to what decides. */
   @tailrec
@@ -109,7 +133,7 @@ private[transaction] final class Publish(world: World) {
       case None if walk.cursor < 0 => Right(walk)
       case None => Left(gone(job))
       case Some(head) if head < walk.cursor => Left(gone(job))
-      case Some(head) if isAnotherTable(job, walk, tail, head) => Left(gone(job))
+      case Some(head) if isAnother(job, walk, tail, head) => Left(gone(job))
       case Some(head) if !tail.isCompleteFrom(walk.cursor + 1) => byState(job, walk, tail, head)
       case Some(head) =>
         through(job, walk, tail, head) match {
@@ -128,13 +152,8 @@ private[transaction] final class Publish(world: World) {
   }
 
   /** The folder holds another log than the one that was validated. */
-  private def isAnotherTable(job: Job, walk: Walk, tail: LogTail, head: Long): Boolean =
-    walk.cursor == job.table.base && amendments.listsFirst && {
-      val changed = for (stamp <- job.table.baseSlot; slot <- tail.slot(job.table.base))
-        yield stamp.sizeBytes != slot.sizeBytes || stamp.modifiedMs != slot.modifiedMs
-      changed.contains(true) &&
-      states.stateAt(job.table.path, head).metadataId != job.table.tableId
-    }
+  private def isAnother(job: Job, walk: Walk, tail: LogTail, head: Long): Boolean =
+    walk.cursor == job.table.base && amendments.listsFirst && isAnotherTable(job.table, tail, head)
 
   /** Reads the commits up to the head; nothing when one was cleaned up meanwhile. */
   @tailrec
@@ -149,8 +168,7 @@ private[transaction] final class Publish(world: World) {
         case None => None
         case Some(commit) =>
           step(job, walk, tail, commit) match {
-            case Right(next) if next.part > job.table.parts =>
-              Some(Left(Vote.Published(next.slots)))
+            case Right(next) if next.part > job.table.parts => Some(Left(published(job, next)))
             case Right(next) => through(job, next, tail, head)
             case left => Some(left)
           }
@@ -204,7 +222,10 @@ private[transaction] final class Publish(world: World) {
       mark match {
         case Some(StateMark(entry, _)) if entry > job.entry.number => settled
         case Some(StateMark(_, MarkStatus.Published)) =>
-          Left(Vote.Published(if (known.contains(job.table.parts)) slots else Vector(head)))
+          Left(
+            if (known.contains(job.table.parts)) published(job, walk.copy(slots = slots))
+            else Vote.Published(Vector(head))
+          )
         case Some(StateMark(_, MarkStatus.Partly)) =>
           Option.when(job.table.parts == 2)(1).orElse(known) match {
             case Some(part) if allows(job, part + 1, state) =>

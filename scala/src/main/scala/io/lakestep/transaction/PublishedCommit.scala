@@ -46,11 +46,15 @@ private[transaction] object PublishedCommit {
     head(part.info.body, table, mark, place, stamped) ++ timed
   }
 
-  /** A commit that only settles: `actions` are those of an undo, or none. */
+  /**
+   * A commit that only settles: `actions` are those of an undo, or none.
+   *
+   * @param stamped whether the table keeps in-commit timestamps, at the head or by this commit
+   */
   def settle(
       actions: Vector[Action],
       residue: Vector[String],
-      changes: NetChanges,
+      stamped: Boolean,
       table: EntryTable,
       mark: Mark,
       place: Place): Vector[Action] = {
@@ -58,7 +62,6 @@ private[transaction] object PublishedCommit {
     val info = io.lakestep.Json.obj().put("operation", operation)
     info.putObject("operationParameters").put("entry", mark.entry.toString)
     info.put("isBlindAppend", mark.kind == MarkKind.Close)
-    val stamped = table.inCommitTimestamps || keepsTimestamps(changes, table, table.parts)
     val first = head(info, table, mark, place, stamped)
     val marked = first.map {
       case c: CommitInfo if residue.nonEmpty =>
@@ -94,9 +97,12 @@ private[transaction] object PublishedCommit {
   /** Whether the table keeps in-commit timestamps once `part` is published. */
   private def keepsTimestamps(changes: NetChanges, table: EntryTable, part: Int): Boolean =
     changes.parts.take(part).flatMap(_.metaData).lastOption match {
-      case Some(m) => m.property(IctEnabled).contains("true")
+      case Some(m) => keepsTimestamps(m)
       case None => table.inCommitTimestamps
     }
+
+  /** Whether a table with this metadata keeps in-commit timestamps. */
+  def keepsTimestamps(metaData: MetaData): Boolean = metaData.property(IctEnabled).contains("true")
 
   /** In-commit timestamps are enabled here: their first version and time are those of the slot. */
   private def enabling(metaData: MetaData, place: Place): MetaData =

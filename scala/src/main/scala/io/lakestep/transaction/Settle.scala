@@ -35,25 +35,32 @@ private[transaction] final class Settle(world: World) {
       head: Long,
       kind: MarkKind,
       plan: UndoPlan,
-      previousMs: Option[Long])
+      previousMs: Option[Long],
+      stamped: Boolean)
       extends Next
 
-  def apply(entry: CommitEntry, index: Int): SettledTable =
-    loop(Job(entry, index), options.publishAttempts, options.putAttempts)
+  def apply(entry: CommitEntry, index: Int): SettledTable = {
+    val table = entry.tables(index)
+    try loop(Job(entry, index), options.publishAttempts, options.putAttempts)
+    catch {
+      // What was staged went with the table.
+      case NonFatal(_) if isAnotherLog(table) => SettledTable("gone", None, Vector("the table"))
+    }
+  }
 
   @tailrec
   private def loop(job: Job, attempts: Int, unclear: Int): SettledTable = {
     if (attempts == 0) throw unfinished(job.entry, s"other writers of ${job.table.name} took every slot")
     look(job, attempts) match {
       case Done(settled) => settled
-      case Put(_, MarkKind.Close, _, _) if !amendments.closes => SettledTable("closed", None, Vector.empty)
-      case Put(head, kind, plan, previousMs) =>
+      case Put(_, MarkKind.Close, _, _, _) if !amendments.closes => SettledTable("closed", None, Vector.empty)
+      case Put(head, kind, plan, previousMs, stamped) =>
         if (plan.residue.nonEmpty && !amendments.endsWithResidue)
           throw unfinished(job.entry, s"somebody built upon its files in ${job.table.name}")
         val slot = head + 1
         val place = PublishedCommit.Place(slot, clock.nowMs(), previousMs, None)
         val actions = PublishedCommit
-          .settle(plan.actions, plan.residue, job.changes, job.table, job.mark(kind), place)
+          .settle(plan.actions, plan.residue, stamped, job.table, job.mark(kind), place)
         val store = stores.forPath(job.table.path)
         observer.beforeSettle(job.entry, job.table, slot)
         store.putIfAbsent(TablePath.slot(job.table.path, slot), TableLog.text(actions)) match {
@@ -73,10 +80,10 @@ private[transaction] final class Settle(world: World) {
   private def look(job: Job, attempts: Int): Next = {
     val tail = job.log.tail(job.table.base)
     tail.head match {
-      case None if job.table.base < 0 => close(-1, None)
+      case None if job.table.base < 0 => close(-1, None, stamped = false)
       case None => gone
       case Some(head) if head < job.table.base => gone
-      case Some(head) if isAnotherTable(job, tail, head) => gone
+      case Some(head) if isAnotherTable(job.table, tail, head) => gone
       case Some(head) if !tail.isCompleteFrom(job.table.base + 1) => byState(job, tail, head)
       case Some(head) =>
         read(job.log, job.table.base + 1, head) match {
@@ -87,12 +94,6 @@ private[transaction] final class Settle(world: World) {
     }
   }
 
-  private def isAnotherTable(job: Job, tail: LogTail, head: Long): Boolean = {
-    val changed = for (stamp <- job.table.baseSlot; slot <- tail.slot(job.table.base))
-      yield stamp.sizeBytes != slot.sizeBytes || stamp.modifiedMs != slot.modifiedMs
-    changed.contains(true) && states.stateAt(job.table.path, head).metadataId != job.table.tableId
-  }
-
   private def read(log: TableLog, from: Long, to: Long): Option[Vector[LogCommit]] = {
     val commits = (from to to).iterator.map(log.read).takeWhile(_.isDefined).flatten.toVector
     Option.when(commits.size == to - from + 1)(commits)
@@ -100,7 +101,8 @@ private[transaction] final class Settle(world: World) {
 
   private def byCommits(job: Job, tail: LogTail, head: Long, commits: Vector[LogCommit]): Next = {
     val own = commits.filter(job.isOwn)
-    val end = own.findLast(_.mark.exists(_.kind != MarkKind.Publish))
+    // The last one: a publish above a close means that the close landed in a deleted slot.
+    val end = own.lastOption.filter(_.mark.exists(_.kind != MarkKind.Publish))
     // The listing from before may be older than a clean-up; see `Publish`.
     val fresh = if (own.isEmpty || !amendments.checksAfterPut) tail else job.log.tail(tail.from)
     val newest = fresh.head.getOrElse(head)
@@ -108,16 +110,19 @@ private[transaction] final class Settle(world: World) {
       own.lastOption.exists(c => fresh.hasCheckpointFrom(c.version) && !isInState(job, newest, c))
     val previousMs = commits.lastOption.flatMap(_.info).flatMap(_.inCommitTimestampMs)
       .orElse(tail.slot(head).map(_.modifiedMs)).orElse(job.table.inCommitTimestampMs)
+    def stampsNow = commits.flatMap(_.actions).collect { case m: MetaData => m }.lastOption
+      .fold(job.table.inCommitTimestamps)(PublishedCommit.keepsTimestamps)
     if (void) byState(job, fresh, newest)
     else
       end match {
         case Some(c) =>
           val how = if (c.mark.exists(_.kind == MarkKind.Close)) "closed" else "undone"
           Done(SettledTable(how, Some(c.version), c.info.fold(Vector.empty[String])(PublishedCommit.residueOf)))
-        case None if own.isEmpty => close(head, previousMs)
+        case None if own.isEmpty => close(head, previousMs, stampsNow)
         case None =>
-          val since = commits.filter(c => c.version > own.head.version && !job.isOwn(c))
-          Put(head, MarkKind.Undo, UndoPlan(own, since, around(job)), previousMs)
+          val parts = own.filter(_.mark.exists(_.kind == MarkKind.Publish))
+          val since = commits.filter(c => c.version > parts.head.version && !job.isOwn(c))
+          undo(head, UndoPlan(parts, since, around(job)), previousMs, stampsNow)
       }
   }
 
@@ -135,27 +140,43 @@ private[transaction] final class Settle(world: World) {
     lazy val listed = tail.slots.reverseIterator.flatMap(s => job.log.read(s.version)).find { c =>
       job.isOwn(c) && c.mark.exists(_.kind != MarkKind.Publish)
     }
-    def done(how: String) = Done(
-      SettledTable(
-        how,
-        listed.map(_.version).orElse(Some(head)),
-        listed.flatMap(_.info).fold(Vector.empty[String])(PublishedCommit.residueOf)
+    def done(how: String) = {
+      val unknown = if (how == "undone") Vector(Settle.UnknownResidue) else Vector.empty
+      Done(
+        SettledTable(
+          how,
+          listed.map(_.version).orElse(Some(head)),
+          listed.flatMap(_.info).fold(unknown)(PublishedCommit.residueOf)
+        )
       )
-    )
+    }
+    def stampsNow = PublishedCommit.keepsTimestamps(state.metaData)
     if (state.metadataId != job.table.tableId) gone
     else
       state.txnVersion(job.appId).map(StateMark.of).filter(_.entry >= job.entry.number) match {
-        case None => close(head, previousMs)
+        case None => close(head, previousMs, stampsNow)
         case Some(StateMark(entry, _)) if entry > job.entry.number => done("undone")
         case Some(StateMark(_, MarkStatus.Closed)) => done("closed")
         case Some(StateMark(_, MarkStatus.Undone)) => done("undone")
         case Some(_) =>
-          Put(head, MarkKind.Undo, UndoPlan.fromState(job.changes, state, around(job)), previousMs)
+          undo(head, UndoPlan.fromState(job.changes, state, around(job)), previousMs, stampsNow)
       }
   }
 
-  private def close(head: Long, previousMs: Option[Long]): Next =
-    Put(head, MarkKind.Close, UndoPlan(Vector.empty, Vector.empty), previousMs)
+  private def close(head: Long, previousMs: Option[Long], stamped: Boolean): Next =
+    Put(head, MarkKind.Close, UndoPlan(Vector.empty, Vector.empty), previousMs, stamped)
+
+  private def undo(
+      head: Long,
+      plan: UndoPlan,
+      previousMs: Option[Long],
+      stampsNow: Boolean): Next = {
+    val restores = plan.actions.exists {
+      case m: MetaData => PublishedCommit.keepsTimestamps(m)
+      case _ => false
+    }
+    Put(head, MarkKind.Undo, plan, previousMs, stampsNow || restores)
+  }
 
   private def gone: Next = Done(SettledTable("gone", None, Vector("the table")))
 
@@ -177,4 +198,10 @@ private[transaction] final class Settle(world: World) {
       nowMs = clock.nowMs()
     )
   }
+}
+
+private[transaction] object Settle {
+
+  /** Of an UNDO commit that was cleaned up before anybody could note what it left. */
+  val UnknownResidue = "unknown, as the log was cleaned up"
 }

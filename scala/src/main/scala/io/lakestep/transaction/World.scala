@@ -1,9 +1,11 @@
 package io.lakestep.transaction
 
+import scala.util.control.NonFatal
+
 import io.lakestep.{Clock, Errors, Ids, Json}
-import io.lakestep.delta.{NetChanges, StateReader, TableLog, TablePath}
+import io.lakestep.delta.{LogTail, NetChanges, Slot, StateReader, TableLog, TablePath}
 import io.lakestep.storage.ObjectStores
-import io.lakestep.timeline.{CommitEntry, EntryTable, Timeline}
+import io.lakestep.timeline.{CommitEntry, EntryTable, SlotStamp, Timeline}
 
 /** Everything that the protocol sees of the world. */
 private[transaction] final class World(
@@ -38,6 +40,29 @@ private[transaction] final class World(
     changes
   }
 
+  /** Whether the entry's log is not at its path any more: dropped, or another table is there now. */
+  def isAnotherLog(table: EntryTable): Boolean =
+    !Bindings.read(stores, TablePath.normalise(table.path)).exists(_.log == table.log)
+
+  /**
+   * Whether the log that was listed is not the one that the entry was validated against. The commit
+   * file of its base tells, and where that differs or is gone the binding and the table's id do.
+   */
+  def isAnotherTable(table: EntryTable, tail: LogTail, head: Long): Boolean =
+    tail.slot(table.base) match {
+      case Some(slot) if table.baseSlot.forall(_ == World.stamp(slot)) => false
+      case Some(_) =>
+        isAnotherLog(table) || states.stateAt(table.path, head).metadataId != table.tableId
+      case None => table.base >= 0 && isAnotherLog(table)
+    }
+
+  /** Makes files durable that somebody else put, so that what is built on them may be kept. */
+  def keep(files: String*): Unit = if (options.syncDataFiles) files.foreach { file =>
+    val store = stores.forPath(file)
+    try store.sync(file)
+    catch { case NonFatal(_) if !store.exists(file) => () }
+  }
+
   def hashOf(node: com.fasterxml.jackson.databind.JsonNode): String =
     Json.blake3(Json.canonical(node))
 
@@ -53,4 +78,8 @@ private[transaction] final class World(
       ),
       cause
     )
+}
+
+private[transaction] object World {
+  def stamp(slot: Slot): SlotStamp = SlotStamp(slot.sizeBytes, slot.modifiedMs)
 }

@@ -37,19 +37,23 @@ object Cells {
 
   def tableId(table: String): String = s"id-of-${table.drop(1)}"
 
-  /** The commit of version 0. */
-  def first(table: String): Vector[Action] = Vector(
+  /** The commit of version 0; every table of a number of its own has an id of its own. */
+  def first(table: String, number: Int = 0): Vector[Action] = Vector(
     info("CREATE TABLE", blindAppend = false),
     Protocol(Json.obj().put("minReaderVersion", 1).put("minWriterVersion", 2)),
-    MetaData(metaData(table))
-  ) ++ (0 until Count).map(i => add(s"${cell(i)}-0"))
+    metaData(if (number == 0) tableId(table) else s"${tableId(table)}-$number")
+  ) ++ (0 until Count).map(i => add(s"${cell(i)}-$number"))
 
-  private def metaData(table: String) = {
-    val body = Json.obj().put("id", tableId(table))
+  /** The table's metadata with another comment. */
+  def altered(now: MetaData, comment: Int): MetaData =
+    MetaData(now.body.deepCopy().put("description", comment.toString))
+
+  private def metaData(id: String): MetaData = {
+    val body = Json.obj().put("id", id)
     body.putObject("format").put("provider", "parquet")
     body.put("schemaString", "{}")
     body.putArray("partitionColumns")
     body.putObject("configuration")
-    body
+    MetaData(body)
   }
 }

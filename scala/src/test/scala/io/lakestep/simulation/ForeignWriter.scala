@@ -46,11 +46,32 @@ final class ForeignWriter(world: World, client: SimulatedClient, random: Splitta
     }
   }
 
-  /** An append, a rewrite of a cell, or a compaction of one file, of what is live now. */
+  /**
+   * Deletes every file of the table, one after another in any order, as a recursive delete does;
+   * half of the time makes another table in its place.
+   */
+  def drop(table: String): Unit = {
+    world.dropped += table
+    val files = world.store.below(table).map(f => random.nextInt() -> f).sortBy(_._1).map(_._2)
+    files.foreach(client.delete)
+    world.store.below(table).foreach(client.delete)
+    world.counts.event("foreign drop")
+    if (random.nextBoolean()) {
+      val number = world.token()
+      (0 until Cells.Count).foreach(i => write(table, s"${Cells.cell(i)}-$number"))
+      client.putIfAbsent(TablePath.slot(table, 0), TableLog.text(Cells.first(table, number)))
+      world.counts.event("foreign create")
+    }
+  }
+
+  /** An append, a change of metadata, a rewrite of a cell, or a compaction of one file, of what is live now. */
   private def change(table: String, state: ReplayedState): (String, Vector[Action]) = {
     val token = world.token()
-    random.nextInt(10) match {
-      case 0 | 1 | 2 | 3 =>
+    random.nextInt(11) match {
+      case 10 if random.nextInt(2) == 0 =>
+        val info = Cells.info("SET TBLPROPERTIES", blindAppend = false)
+        "metadata" -> Vector(info, Cells.altered(state.metaData, token))
+      case 0 | 1 | 2 | 3 | 10 =>
         val path = s"a-$token"
         write(table, path)
         "append" -> Vector(Cells.info("WRITE", blindAppend = true), Cells.add(path))

@@ -1,6 +1,7 @@
 package io.lakestep.simulation
 
 import java.util.SplittableRandom
+import java.util.concurrent.atomic.AtomicReference
 
 import scala.util.control.NonFatal
 
@@ -9,7 +10,7 @@ import io.lakestep.delta.{LogCommit, TableLog, TablePath}
 import io.lakestep.storage.ObjectStores
 import io.lakestep.transaction.{
   Amendments, CommitObserver, CommitOutcome, ConflictCheck, ConflictRules, Database,
-  DatabaseOptions, Finding, IsolationLevel, OurChanges
+  DatabaseOptions, Finding, IsolationLevel, OurChanges, PublishExecutor
 }
 
 /**
@@ -106,6 +107,12 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
         }
       }
     }
+    (0 until scenario.droppers).foreach { i =>
+      actor(s"dropper-$i", 1, foreign = true, aims = true, fails = false) { (client, dice, _) =>
+        val writer = new ForeignWriter(world, client, dice)
+        () => writer.drop(one(dice))
+      }
+    }
     last("recovery-1", World.FirstRecovery)(_ => ())
     last("recovery-2", World.SecondRecovery)(if (scenario.probes) probe else _ => ())
   }
@@ -125,24 +132,54 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
       work: (LakestepClient, SplittableRandom) => Unit): Unit =
     actor(name, times, foreign = false, aims = !name.startsWith("client")) {
       (client, dice, actor) =>
-        val session = new LakestepClient(world, client, root, dice, actor, open(root, rules))
+        val session = new LakestepClient(world, client, root, dice, actor, open(root, rules, publishing(name)))
         () => work(session, dice)
     }
 
-  /** @param aims whether it mostly waits until an entry is in flight before it does something */
-  private def actor(name: String, times: Int, foreign: Boolean, aims: Boolean)(
+  /** Every table of an entry by an actor of its own, where the scenario asks for it. */
+  private def publishing(name: String): PublishExecutor =
+    if (!scenario.parallel) PublishExecutor.CallingThread
+    else
+      new PublishExecutor {
+        override def run[A](tasks: Vector[() => A]): Vector[Either[Throwable, A]] =
+          if (tasks.size < 2) PublishExecutor.CallingThread.run(tasks)
+          else {
+            val results = tasks.map(_ => new AtomicReference[Either[Throwable, A]])
+            val bodies = tasks.zip(results).map { case (task, result) =>
+              () =>
+                result.set(
+                  try Right(task())
+                  catch { case e: Throwable => Left(e) }
+                )
+            }
+            scheduler.runAll(tasks.indices.toVector.map(i => s"$name/$i"), bodies)
+            counts.event("published at once")
+            results.map(_.get)
+          }
+      }
+
+  /**
+   * @param aims whether it mostly waits until an entry is in flight before it does something
+   * @param fails whether its requests may go wrong
+   */
+  private def actor(
+      name: String,
+      times: Int,
+      foreign: Boolean,
+      aims: Boolean,
+      fails: Boolean = true)(
       work: (SimulatedClient, SplittableRandom, Scheduler#Actor) => () => Unit): Unit = {
     val dice = random.split()
     val faults = new Faults(
       random.split(),
-      scenario.faultsPerMille,
+      if (fails) scenario.faultsPerMille else 0,
       scenario.faultBudget,
       scenario.napPercent,
       scenario.napSteps
     )
     val skew = Skews(random.nextInt(Skews.size))
     scheduler.spawn(name) { actor =>
-      val client = new SimulatedClient(name, world, actor, faults, skew, foreign)
+      val client = new SimulatedClient(name, world, faults, skew, foreign)
       val step = work(client, dice, actor)
       (1 to times).foreach { _ =>
         if (aims && dice.nextInt(4) > 0) actor.await(() => world.store.undecided > 0)
@@ -158,9 +195,9 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
     val dice = random.split()
     scheduler.spawn(name, phase) { actor =>
       roots.foreach { root =>
-        val client = new SimulatedClient(s"$name$root", world, actor, Faults.none, 0L)
+        val client = new SimulatedClient(s"$name$root", world, Faults.none, 0L)
         val session =
-          new LakestepClient(world, client, root, dice, actor, open(root, ConflictCheck))
+          new LakestepClient(world, client, root, dice, actor, open(root, ConflictCheck, publishing(name)))
         val failed = session.recoverAll()
         failed.foreach(e =>
           world.violated(s"I6 $name cannot finish an entry of $root: ${describe(e)}")
@@ -173,7 +210,7 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
 
   /** I6: after all that somebody can still commit to every table of the main database. */
   private def probe(session: LakestepClient): Unit = {
-    val mine = world.tables.filterNot(isOfOtherRoot)
+    val mine = world.tables.filterNot(t => isOfOtherRoot(t) || world.dropped(t))
     // A put that was on its way may land and conflict once or twice.
     def answers = Iterator.continually(session.probe(mine)).take(4).flatten
     if (mine.nonEmpty && !answers.exists(_.isInstanceOf[CommitOutcome.Committed]))
@@ -189,7 +226,8 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
     binding.map(timeline).exists(b => format.map(timeline).contains(b))
   }
 
-  private def open(root: String, rules: ConflictRules)(client: SimulatedClient): Database =
+  private def open(root: String, rules: ConflictRules, publishing: PublishExecutor)(
+      client: SimulatedClient): Database =
     Database.open(
       root = root,
       stores = ObjectStores.single(client),
@@ -198,7 +236,7 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
       ids = client.ids,
       observer = CommitObserver.Silent,
       options =
-        DatabaseOptions(maxAttempts = 20, putAttempts = 2, publishAttempts = 200, rules = rules),
+        DatabaseOptions(publishing, maxAttempts = 20, putAttempts = 2, publishAttempts = 200, rules = rules),
       amendments = amendments
     )
 
@@ -209,6 +247,8 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
       case e: LakestepException if Expected(e.getCondition) =>
         counts.event(s"error ${e.getCondition}")
       case _: VersionGone => counts.event("error version gone")
+      // Whatever is read while a table's files are being deleted.
+      case NonFatal(_) if world.dropped.nonEmpty => counts.event("error under a drop")
     }
 
   private def describe(e: Throwable): String =

@@ -2,10 +2,12 @@ package io.lakestep.simulation
 
 import java.util.SplittableRandom
 
+import scala.util.control.NonFatal
+
 import io.lakestep.delta.{Action, ReplayedState, TableLog, TablePath}
 import io.lakestep.storage.PutOutcome
 import io.lakestep.transaction.{
-  BeginRequest, BegunTransaction, CommitOutcome, Database, IsolationLevel, WrittenTable
+  BeginRequest, BegunTransaction, CommitOutcome, Database, IsolationLevel, ReadTable, WrittenTable
 }
 
 /**
@@ -29,8 +31,12 @@ final class LakestepClient(
   def transaction(tables: Vector[String], isolation: IsolationLevel): Unit = {
     val begun = begin(readOnly = false, isolation)
     val pins = pin(begun, tables)
-    val staged = tables.flatMap(t => stage(begun, t, pins(t), isolation))
-    if (staged.size == tables.size && random.nextInt(20) > 0) commit(begun, staged)
+    // Under SERIALIZABLE the last table is sometimes only read.
+    val readsOne = isolation == IsolationLevel.Serializable && random.nextInt(3) > 0
+    val (written, read) = tables.splitAt(if (readsOne) tables.size - 1 else tables.size)
+    val staged = written.flatMap(t => stage(begun, t, pins(t), isolation))
+    if (staged.size == written.size && random.nextInt(20) > 0)
+      commit(begun, staged, read.map(t => ReadTable(t, t, pins(t))))
     else {
       database.discard(begun, tables)
       world.counts.event("rollback")
@@ -58,7 +64,7 @@ final class LakestepClient(
   def probe(tables: Vector[String]): Option[CommitOutcome] = {
     val begun = begin(readOnly = false, IsolationLevel.Snapshot)
     val pins = pin(begun, tables)
-    commit(begun, tables.flatMap(t => stage(begun, t, pins(t), IsolationLevel.Snapshot)))
+    commit(begun, tables.flatMap(t => stage(begun, t, pins(t), IsolationLevel.Snapshot)), Vector.empty)
     world.attempts.lastOption.flatMap(_.answer)
   }
 
@@ -136,21 +142,23 @@ final class LakestepClient(
       commits: Vector[Vector[Action]],
       twoParts: Boolean,
       isolation: IsolationLevel): (PlannedWrite, WrittenTable) = {
-    import io.lakestep.delta.{AddFile, RemoveFile}
+    import io.lakestep.delta.{AddFile, MetaData, RemoveFile}
     val adds = commits.flatten.collect { case a: AddFile => a.path }.toSet
     val removes = commits.flatten.collect { case r: RemoveFile => r.path }.toSet
     val appends = removes.isEmpty
+    val changesHeader = commits.flatten.exists(_.isInstanceOf[MetaData])
     val parts = if (twoParts) commits.size else 1
     val netAdds = if (parts > 1) adds else adds -- removes
     val netRemoves = if (parts > 1) removes else removes -- adds
     val readsAll = isolation == IsolationLevel.Serializable && !appends
     (
-      PlannedWrite(table, pin, netRemoves, netAdds, parts, readsAll),
+      PlannedWrite(table, pin, netRemoves, netAdds, parts, readsAll, changesHeader),
       WrittenTable(
         path = table,
         name = table,
-        tableId = Cells.tableId(table),
+        tableId = state.metadataId,
         pin = pin,
+        stagedTo = Some(pin + commits.size),
         pinned = Some(
           io.lakestep.delta.PinnedHeader(state.metaData, state.protocol, state.domains.keySet)
         ),
@@ -181,7 +189,10 @@ final class LakestepClient(
       val cells = state.files.keys.filter(Cells.cellOf(_).isDefined).toVector.sorted
       cells(random.nextInt(cells.size))
     }
-    random.nextInt(12) match {
+    random.nextInt(13) match {
+      case 12 =>
+        val alter = Cells.info("SET TBLPROPERTIES", blindAppend = false)
+        (Vector(Vector(alter, Cells.altered(state.metaData, world.token())), append), false)
       case 0 | 1 | 2 | 3 => (Vector(append), false)
       case 4 | 5 | 6 | 7 => (Vector(update(cell)._1), false)
       case 8 => (Vector(update(cell)._1, append), false)
@@ -195,16 +206,30 @@ final class LakestepClient(
 
   private def commit(
       begun: BegunTransaction,
-      staged: Vector[(PlannedWrite, WrittenTable)]): Unit = {
-    val attempt = new Attempt(client.name, root, begun.id, staged.map(_._1))
+      staged: Vector[(PlannedWrite, WrittenTable)],
+      reads: Vector[ReadTable]): Unit = {
+    val attempt =
+      new Attempt(client.name, root, begun.id, staged.map(_._1), reads.map(r => r.path -> r.pin).toMap)
     world.tries(attempt)
-    val answer = database.commit(begun, staged.map(_._2))
+    val tables = staged.map(_._1.table) ++ reads.map(_.path)
+    // As a session does: what throws has no entry, and what conflicts without one has none.
+    def discard(): Unit =
+      try database.discard(begun, tables)
+      catch { case NonFatal(_) => () }
+    val answer =
+      try database.commit(begun, staged.map(_._2), reads)
+      catch {
+        case NonFatal(e) =>
+          discard()
+          throw e
+      }
     attempt.answer = Some(answer)
     attempt.answeredAt = world.scheduler.step
     answer match {
       case c: CommitOutcome.Committed =>
         seenEntry = seenEntry.max(c.entry.number)
         seenVersions = seenVersions ++ c.versions
+      case CommitOutcome.Conflicted(_, None) => discard()
       case _ => ()
     }
     actor.yieldNow()

@@ -31,6 +31,7 @@ object PlantedFault {
     PlantedFault("W8 ABORT entries not obeyed", _.copy(obeysAborts = false)),
     PlantedFault("W9 tables bound to no timeline", _.copy(binds = false)),
     PlantedFault("W10 no look for checkpoints after a put", _.copy(checksAfterPut = false)),
+    PlantedFault("W11 entries not helped that write what was read", _.copy(helpsReads = false)),
     PlantedFault("W12 appends published beside the rest", _.copy(conflictCapableFirst = false))
   )
 }

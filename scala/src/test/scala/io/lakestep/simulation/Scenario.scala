@@ -11,6 +11,8 @@ import java.util.SplittableRandom
  * @param foreign writers without Lakestep, with the number of commits
  * @param readers sessions that take snapshots, with the number of snapshots
  * @param secondRoot sessions of another database root over the same tables
+ * @param droppers foreign clients that drop a table, and perhaps make it anew
+ * @param parallel whether clients publish to several tables at once
  * @param probes whether a transaction over all tables must succeed in the end
  * @param napPercent see [[Faults]], as what follows
  * @param stayPercent see [[Scheduler]]
@@ -25,6 +27,8 @@ final case class Scenario(
     cleaners: Vector[Int],
     collectors: Int,
     secondRoot: Vector[Int],
+    droppers: Int,
+    parallel: Boolean,
     probes: Boolean,
     napPercent: Int,
     napSteps: Int,
@@ -52,6 +56,8 @@ object Scenario {
       cleaners = sometimes(30)(some(1, 2)),
       collectors = if (random.nextInt(100) < 25) 1 else 0,
       secondRoot = sometimes(10)(some(1, 2)),
+      droppers = if (random.nextInt(100) < 8) 1 else 0,
+      parallel = random.nextInt(100) < 40,
       probes = random.nextInt(4) == 0,
       napPercent = Vector(0, 10, 30)(upTo(2)),
       napSteps = Vector(10, 40, 120)(upTo(2)),

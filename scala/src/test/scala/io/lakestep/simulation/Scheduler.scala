@@ -110,6 +110,23 @@ final class Scheduler(
     workers.awaitEnd()
   }
 
+  /** The actor that holds the baton. */
+  def running: Actor = current.getOrElse(throw new IllegalStateException("nobody runs"))
+
+  /** Runs all of these as actors of their own, and waits until each has ended. */
+  def runAll(names: Vector[String], bodies: Vector[() => Unit]): Unit = {
+    val parent = running
+    val children = names.zip(bodies).map { case (name, body) =>
+      spawn(name, parent.phase)(_ => body())
+    }
+    while (!children.forall(_.isDone)) {
+      parent.phase = parent.phase.max(children.filterNot(_.isDone).map(_.phase).min)
+      parent.await(() => children.forall(_.isDone))
+    }
+    actors --= children
+    children.flatMap(_.failure).headOption.foreach(e => throw e)
+  }
+
   private def passOn(): Unit = choose() match {
     case Some(next) => hand(next)
     case None => workers.end()

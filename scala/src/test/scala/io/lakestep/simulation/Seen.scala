@@ -9,14 +9,20 @@ final case class PlannedWrite(
     removes: Set[String],
     adds: Set[String],
     parts: Int,
-    readsAll: Boolean)
+    readsAll: Boolean,
+    changesHeader: Boolean)
 
-/** A COMMIT that a client called. The answer is nothing when the client crashed before it came. */
+/**
+ * A COMMIT that a client called. The answer is nothing when the client crashed before it came.
+ *
+ * @param reads versions of tables that it depends on and does not write
+ */
 final class Attempt(
     val client: String,
     val root: String,
     val transaction: String,
-    val writes: Vector[PlannedWrite]) {
+    val writes: Vector[PlannedWrite],
+    val reads: Map[String, Long]) {
   var answer: Option[CommitOutcome] = None
   var answeredAt: Int = Int.MaxValue
 }

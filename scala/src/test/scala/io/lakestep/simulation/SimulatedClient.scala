@@ -24,7 +24,6 @@ final case class Traced(
 final class SimulatedClient(
     val name: String,
     world: World,
-    actor: Scheduler#Actor,
     faults: Faults,
     skewMs: Long,
     foreign: Boolean = false)
@@ -91,10 +90,13 @@ final class SimulatedClient(
   private def request[A](kind: Request, path: String, effect: => A)(
       special: PartialFunction[Fault, A]): A = {
     if (crashed) throw new Crashed
+    def actor = world.scheduler.running
     faults.pause(kind) match {
       case 0 => actor.yieldNow()
       case steps => actor.sleep(steps)
     }
+    // Another task of this client may have crashed it meanwhile.
+    if (crashed) throw new Crashed
     world.counts.request(kind)
     val fault = faults.draw(kind)
     fault.foreach(world.counts.fault(kind, _))

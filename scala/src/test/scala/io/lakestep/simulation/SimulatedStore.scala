@@ -75,9 +75,13 @@ final class SimulatedStore(step: () => Int, stamp: () => Long) {
       )
       .toVector
 
+  /** Everything below a folder. */
+  def below(dir: String): Vector[String] =
+    files.subMap(s"$dir/", s"${dir}0").keySet.asScala.toVector
+
   def delete(path: String): Unit =
     if (files.remove(path) != null) log += Deleted(step(), path)
 
   def deleteFolder(dir: String): Unit =
-    files.subMap(s"$dir/", s"${dir}0").keySet.asScala.toVector.foreach(delete)
+    below(dir).foreach(delete)
 }

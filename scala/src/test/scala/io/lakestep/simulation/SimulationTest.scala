@@ -92,6 +92,10 @@ class SimulationTest extends AnyFunSuite {
       "foreign append",
       "foreign rewrite",
       "foreign compaction",
+      "foreign metadata",
+      "foreign drop",
+      "foreign create",
+      "published at once",
       "answer conflicted",
       "answer unknown"
     ).foreach(event => assert(counts.of(event) > 0, event))

@@ -63,6 +63,9 @@ final class World(
 
   def violations: Seq[String] = found.toSeq
 
+  /** Tables that somebody dropped at some time: nothing is promised about what stands in them. */
+  var dropped: Set[String] = Set.empty
+
   /** The whole history as text, for the report of a failing seed. */
   def story: String = traced
     .map { t =>

@@ -12,6 +12,13 @@ final class MemoryStore(clock: Clock) extends ObjectStore {
   /** Stands before every put; may answer instead of it, after doing it or not. */
   @volatile var interceptPut: (String, () => PutOutcome) => PutOutcome = (_, put) => put()
 
+  /** Stands before every get; may throw, or answer that there is no such file. */
+  @volatile var interceptGet: (String, () => Option[Array[Byte]]) => Option[Array[Byte]] =
+    (_, get) => get()
+
+  /** Is told of a folder that has just been listed. */
+  @volatile var listed: String => Unit = _ => ()
+
   @volatile var requests: Vector[String] = Vector.empty
 
   private def count(request: String): Unit = synchronized { requests = requests :+ request }
@@ -36,17 +43,19 @@ final class MemoryStore(clock: Clock) extends ObjectStore {
 
   override def get(path: String): Option[Array[Byte]] = {
     count(s"get $path")
-    synchronized(files.get(path).map(_.bytes.clone()))
+    interceptGet(path, () => synchronized(files.get(path).map(_.bytes.clone())))
   }
 
   override def list(dir: String, from: String): Vector[StoredFile] = {
     count(s"list $dir")
-    synchronized {
+    val found = synchronized {
       files.iteratorFrom(s"$dir/$from").takeWhile(_._1.startsWith(s"$dir/")).collect {
         case (path, c) if path.indexOf('/', dir.length + 1) < 0 =>
           StoredFile(path.drop(dir.length + 1), c.bytes.length.toLong, c.modifiedMs)
       }.toVector
     }
+    listed(dir)
+    found
   }
 
   override def exists(path: String): Boolean = {
@@ -60,7 +69,13 @@ final class MemoryStore(clock: Clock) extends ObjectStore {
     files = files.filterNot(_._1.startsWith(s"$dir/"))
   }
 
-  override def sync(path: String): Unit = ()
+  /** Stands before every sync; may throw. */
+  @volatile var failSync: String => Unit = _ => ()
+
+  override def sync(path: String): Unit = {
+    count(s"sync $path")
+    failSync(path)
+  }
 
   def paths: Vector[String] = synchronized(files.keys.toVector)
 }

@@ -94,6 +94,27 @@ final class ObjectStoreSuite extends AnyFunSuite {
     assert(condition(store.putIfAbsent("/dev/full/x", bytes("x"))).startsWith("LAKESTEP_STORE_"))
   }
 
+  test("a full disk, a forbidden and a read-only one are told apart by what the system says") {
+    def said(reason: String) =
+      LocalStore.explain("/x", new java.nio.file.FileSystemException("/x", null, reason)).getCondition
+    assert(said("No space left on device") == "LAKESTEP_STORE_FULL")
+    assert(said("Disk quota exceeded") == "LAKESTEP_STORE_FULL")
+    assert(said("Permission denied") == "LAKESTEP_STORE_ACCESS_DENIED")
+    assert(said("Read-only file system") == "LAKESTEP_STORE_ACCESS_DENIED")
+    assert(said("Input/output error") == "LAKESTEP_STORE_WRITE_FAILED")
+  }
+
+  test("what a crashed process left of a put is in nobody's way") {
+    val dir = folder()
+    val slot = s"$dir/t/_delta_log/1.json"
+    store.putIfAbsent(s"$dir/t/_delta_log/0.json", bytes("x"))
+    val left = dir.resolve("t/_delta_log/_lakestep/tmp/left.tmp")
+    Files.write(left, bytes("half"))
+    assert(store.list(s"$dir/t/_delta_log", "").map(_.name) == Vector("0.json"))
+    assert(store.putIfAbsent(slot, bytes("whole")) == PutOutcome.Created)
+    assert(store.get(slot).map(new String(_)).contains("whole") && Files.exists(left))
+  }
+
   test("an interrupted thread gets its files, and stays interrupted") {
     val path = s"${folder()}/x"
     Thread.currentThread.interrupt()

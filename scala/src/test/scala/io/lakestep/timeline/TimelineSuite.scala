@@ -84,6 +84,39 @@ final class TimelineSuite extends AnyFunSuite {
     assert(timeline.refresh() == f.open().refresh() && timeline.known.finished == 3)
   }
 
+  test("views of any age are merged into one that knows what each knew") {
+    val seed = System.nanoTime
+    val random = new scala.util.Random(seed)
+    val size = 12
+    val entries = (1 to size).map { i =>
+      if (i % 5 == 0) AbortEntry(i.toLong, "", 0L, Vector(s"x$i"), "why") else commit(i.toLong, "", s"t$i")
+    }
+
+    /** What somebody may know of the first entries; ends are known in any order. */
+    def view(ends: Int => Boolean, length: Int): TimelineView =
+      entries.take(length).foldLeft(TimelineView.empty) { (view, e) =>
+        val isCommit = e.isInstanceOf[CommitEntry]
+        val end = Option.when(isCommit && ends(e.number.toInt))(Completed(e.number, "", 0L, Vector(Vector(e.number), Vector(e.number))))
+        view.append(EntryStatus(e, "", end, None))
+      }
+    (1 to 500).foreach { _ =>
+      val (a, b) = (entries.map(_ => random.nextInt(3) > 0), entries.map(_ => random.nextInt(3) > 0))
+      val (n, m) = (random.nextInt(size + 1), random.nextInt(size + 1))
+      val (one, other) = (view(i => a(i - 1), n), view(i => b(i - 1), m))
+      val both = view(i => (i <= n && a(i - 1)) || (i <= m && b(i - 1)), n.max(m))
+      assert(one.merge(other) == both && other.merge(one) == both, s"seed $seed")
+      assert(both.finishedPrefix == view(_ => true, both.finished.toInt), s"seed $seed")
+    }
+  }
+
+  test("numbers that are none are corruption, not zero") {
+    val bytes = new String(TimelineCodec.encode(Completed(1, "h", 2, Vector(Vector(3, 4)))))
+    for (bad <- Seq("[[\"x\",4]]", "[3,4]", "[[3.5,4]]", "[[99999999999999999999,4]]"))
+      assert(corrupt(TimelineCodec.decodeOutcome("f", bytes.replace("[[3,4]]", bad).getBytes)) == "f", bad)
+    val entry = new String(TimelineCodec.encode(commit(1, ""))).replace("\"parts\":2", "\"parts\":3000000000")
+    assert(corrupt(TimelineCodec.decodeEntry("f", entry.getBytes)) == "f")
+  }
+
   test("an outcome is put once; who comes second gets the first") {
     val f = new Fixture
     val timeline = f.open()

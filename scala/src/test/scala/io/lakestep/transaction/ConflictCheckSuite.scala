@@ -36,6 +36,13 @@ final class ConflictCheckSuite extends AnyFunSuite {
       .contains(ConflictCheck.SameFile))
   }
 
+  test("the same file as another client escapes its path") {
+    val ours = Seq(remove("day=1%202/a+b%20c"), add("new"))
+    for (theirs <- Seq("day=1 2/a+b c", "day=1%202/a+b%20c", "day%3D1%202/a%2Bb%20c"))
+      assert(rule(ours, Seq(remove(theirs))).contains(ConflictCheck.SameFile), theirs)
+    assert(rule(ours, Seq(remove("day=1%25202/a+b%2520c"))).isEmpty)
+  }
+
   test("foreign metadata and protocol conflict with everything, appends included") {
     assert(rule(append, Seq(metaData("i"))).contains(ConflictCheck.MetadataChanged))
     assert(rule(append, Seq(protocol())).contains(ConflictCheck.ProtocolChanged))

@@ -133,6 +133,18 @@ private[lakestep] class Lake(val store: ObjectStore, val clock: ManualClock, bas
     states.stateAt(path(table), head).files.values.map(f => f.path + f.dvId.fold("")("@" + _)).toSet
   }
 
+  /** Removes the table's folder, as DROP TABLE does. */
+  def drop(table: String): Unit = store.deleteFolder(path(table))
+
+  def memory: MemoryStore = store match {
+    case m: MemoryStore => m
+    case other => throw new IllegalStateException(s"$other is no store in memory")
+  }
+
+  /** The marks of ours in a table's log, in order. */
+  def marks(table: String): Vector[Mark] =
+    (0L to head(table)).toVector.flatMap(v => log(table).read(v)).flatMap(_.mark)
+
   def head(table: String): Long = log(table).tail(0).head.getOrElse(-1L)
 }
 

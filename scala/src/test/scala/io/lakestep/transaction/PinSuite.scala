@@ -3,7 +3,7 @@ package io.lakestep.transaction
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.LakestepException
-import io.lakestep.delta.{CommitInfo, TableLog, TablePath}
+import io.lakestep.delta.{CommitInfo, JsonStates, TableLog, TablePath}
 import io.lakestep.storage.MemoryStore
 import io.lakestep.timeline.CommitEntry
 
@@ -127,5 +127,32 @@ final class PinSuite extends AnyFunSuite {
     val e = intercept[LakestepException](l.begin(reader, readOnly = true, notBefore = 1))
     assert(e.getCondition == "LAKESTEP_SNAPSHOT_BEHIND_DATABASE")
     assert(l.begin(l.client()).snapshot == 1 && l.live("A")("x"))
+  }
+
+  test("an entry that is published after the listing bounds nothing: the pin is in the listing") {
+    val l = lake()
+    val db = l.client()
+    val txn = l.begin(db)
+    l.clock.advance(1)
+    val log = TablePath.log(l.path("A"))
+    l.memory.listed = dir =>
+      if (dir == log) {
+        l.memory.listed = _ => ()
+        l.foreign("A", l.add("later"))
+        append(l, l.client(), "A", 1, "x")
+        ()
+      }
+    assert(db.pin(txn, l.path("A"), -1) == 0)
+  }
+
+  test("a version of the snapshot that was cleaned up meanwhile is gone, and said to be") {
+    val l = lake()
+    val db = l.client()
+    val txn = l.begin(db)
+    append(l, l.client(), "A", 0, "x")
+    (1 to 3).foreach(i => l.foreign("A", l.add(s"f$i")))
+    JsonStates.cleanUp(l.store, l.path("A"))
+    val e = intercept[LakestepException](db.pin(txn, l.path("A"), -1))
+    assert(e.getCondition == "LAKESTEP_SNAPSHOT_GONE")
   }
 }

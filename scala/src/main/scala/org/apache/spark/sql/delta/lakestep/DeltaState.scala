@@ -5,11 +5,18 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.{DeltaLog, Snapshot}
 import org.apache.spark.sql.functions.col
 
-/** A version of a Delta table as Delta itself reconstructs it; actions are given as log lines. */
+/**
+ * A version of a Delta table as Delta itself reconstructs it; actions are given as log lines.
+ *
+ * Read from storage, not from Delta's cache of logs: that would still know a table that was dropped,
+ * where another one has reached the same version by now.
+ */
 final class DeltaState(session: SparkSession, table: Path, val version: Long) {
 
-  private lazy val snapshot: Snapshot =
+  private lazy val snapshot: Snapshot = {
+    DeltaLog.invalidateCache(session, table)
     DeltaLog.forTable(session, table).getSnapshotAt(version, catalogTableOpt = None)
+  }
 
   def addFiles(paths: Set[String]): Seq[String] =
     snapshot.allFiles.where(col("path").isInCollection(paths)).collect().map(_.json).toSeq

@@ -1,0 +1,31 @@
+package io.lakestep.transaction
+
+import java.util.concurrent.{CompletableFuture, CompletionException, Executor}
+
+/** Runs the work on different tables of one entry, at once or one after another. */
+trait PublishExecutor {
+
+  /** Returns when every task has ended, whatever became of it; results in the order of the tasks. */
+  def run[A](tasks: Vector[() => A]): Vector[Either[Throwable, A]]
+}
+
+object PublishExecutor {
+
+  /** One task after another on the calling thread, so that everything happens in a fixed order. */
+  object CallingThread extends PublishExecutor {
+    override def run[A](tasks: Vector[() => A]): Vector[Either[Throwable, A]] = tasks.map { task =>
+      try Right(task())
+      catch { case e: Throwable => Left(e) }
+    }
+  }
+
+  def on(executor: Executor): PublishExecutor = new PublishExecutor {
+    override def run[A](tasks: Vector[() => A]): Vector[Either[Throwable, A]] = {
+      val running = tasks.map(task => CompletableFuture.supplyAsync[A](() => task(), executor))
+      running.map { future =>
+        try Right(future.join())
+        catch { case e: CompletionException => Left(Option(e.getCause).getOrElse(e)) }
+      }
+    }
+  }
+}

@@ -1,0 +1,125 @@
+package io.lakestep.transaction
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.lakestep.LakestepException
+import io.lakestep.delta.TablePath
+import io.lakestep.timeline.{CommitEntry, EntryTable}
+
+/** DROP, and DROP with CREATE, by others, at any step of a transaction. */
+final class DroppedTableSuite extends AnyFunSuite {
+
+  /** A transaction that rewrites a1 in A and b1 in B. */
+  private class Scene {
+    val lake: Lake = Lake.inMemory()
+    lake.create("A", "a1")
+    lake.create("B", "b1")
+
+    def run(observer: CommitObserver): CommitOutcome = {
+      val db = lake.client(observer)
+      val txn = lake.begin(db)
+      lake.stage(txn, "A", 0, lake.remove("a1"), lake.add("a2"))
+      lake.stage(txn, "B", 0, lake.remove("b1"), lake.add("b2"))
+      db.commit(txn, Seq("A", "B").map(t => lake.written(t, 0).copy(stagedTo = Some(1L))))
+    }
+
+    /** Another table under the same name, whose first file has the same length. */
+    def recreate(table: String): Unit = {
+      lake.drop(table)
+      lake.clock.advance(1)
+      lake.foreign(table, lake.protocol(), lake.metaData(s"no-$table"), lake.add(s"${table.toLowerCase}1"))
+      ()
+    }
+
+    def isUntouched(table: String): Boolean = lake.live(table) == Set(s"${table.toLowerCase}1")
+
+    /** The entry has its end, and both tables can be written again by anybody. */
+    def isOver: Boolean = {
+      val others = lake.client()
+      others.recover().failed.isEmpty && {
+        val txn = lake.begin(others)
+        val tables = Seq("A", "B").filter(lake.head(_) >= 0).map { t =>
+          val pin = others.pin(txn, lake.path(t), -1)
+          lake.stage(txn, t, pin, lake.add(s"after-$t"))
+          lake.written(t, pin)
+        }
+        others.commit(txn, tables).isInstanceOf[CommitOutcome.Committed]
+      }
+    }
+  }
+
+  private def conflict(outcome: CommitOutcome): String = outcome match {
+    case CommitOutcome.Conflicted(c, _) => c.rule
+    case other => fail(other.toString)
+  }
+
+  private class At(lake: Lake, step: String)(body: => Unit) extends CommitObserver {
+    private var done = false
+    private def on(name: String): Unit = if (name == step && !done) { done = true; body }
+    override def flattened(t: String, path: String): Unit = if (path == lake.path("A")) on("flattened")
+    override def helped(t: String): Unit = on("helped")
+    override def validated(t: String): Unit = on("validated")
+    override def ordered(entry: CommitEntry): Unit = on("ordered")
+    override def beforePublish(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+      if (t.name == "A") on("beforePublish")
+    override def beforeDecision(e: CommitEntry, o: io.lakestep.timeline.Outcome): Unit =
+      on("beforeDecision")
+  }
+
+  private val steps = Seq("flattened", "helped", "validated", "ordered", "beforePublish")
+
+  for (step <- steps; again <- Seq(false, true)) {
+    val what = if (again) "dropped and created again" else "dropped"
+
+    test(s"a table that is $what at the step '$step': nothing of the transaction happens, it ends") {
+      val s = new Scene
+      val outcome = s.run(new At(s.lake, step)(if (again) s.recreate("A") else s.lake.drop("A")))
+      assert(conflict(outcome) == ConflictCheck.TableGone)
+      assert(s.isUntouched("B"))
+      // A put that is on its way when the table goes lands where the table was.
+      if (step == "beforePublish") s.lake.drop("A")
+      else assert(if (again) s.isUntouched("A") else s.lake.head("A") < 0)
+      assert(s.isOver)
+    }
+  }
+
+  test("a table that is created again under a rollback is left alone, and the rollback ends") {
+    val s = new Scene
+    s.run(new At(s.lake, "beforeDecision")({
+      s.recreate("A")
+    }) {
+      override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+        if (t.name == "A") { s.lake.foreign("B", s.lake.remove("b1")); () }
+    })
+    assert(s.isUntouched("A") && s.lake.marks("A").isEmpty && s.isOver)
+  }
+
+  test("a client that wrote a table before it was created again binds the new one as others do") {
+    val s = new Scene
+    val db = s.lake.client()
+    def append(table: String, file: String): CommitOutcome = {
+      val txn = s.lake.begin(db)
+      val pin = db.pin(txn, s.lake.path(table), -1)
+      s.lake.stage(txn, table, pin, s.lake.add(file))
+      db.commit(txn, Seq(s.lake.written(table, pin)))
+    }
+    append("A", "x")
+    s.recreate("A")
+    val txn = s.lake.begin(db)
+    assert(db.pin(txn, s.lake.path("A"), -1) == 0)
+    append("A", "y") match {
+      case CommitOutcome.Committed(entry, _) =>
+        val file = TablePath.binding(s.lake.path("A"))
+        val bound = s.lake.store.get(file).map(io.lakestep.Json.parse(_).get("log").asText)
+        assert(bound.contains(entry.tables.head.log))
+      case other => fail(other.toString)
+    }
+  }
+
+  test("a log that ends below what the session has read was overwritten") {
+    val s = new Scene
+    val db = s.lake.client()
+    val e = intercept[LakestepException](db.pin(s.lake.begin(db), s.lake.path("A"), 3))
+    assert(e.getCondition == "LAKESTEP_TABLE_OVERWRITTEN")
+  }
+}

@@ -1,0 +1,157 @@
+package io.lakestep.transaction
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.lakestep.delta.{
+  CommitInfo, JsonStates, LogCommit, Mark, MarkKind, StateMark, TableLog, TablePath
+}
+import io.lakestep.timeline.{CommitEntry, EntryTable}
+
+/** Rollbacks in which the logs moved on between two steps. */
+final class SettleSuite extends AnyFunSuite {
+
+  /** A transaction that rewrites b1 in B and appends to A, or rewrites a1 as well. */
+  private class Scene(rewriteA: Boolean) {
+    val lake: Lake = Lake.inMemory()
+    lake.create("A", "a1")
+    lake.create("B", "b1")
+
+    def run(observer: CommitObserver): CommitOutcome = {
+      val db = lake.client(observer)
+      val txn = lake.begin(db)
+      if (rewriteA) lake.stage(txn, "A", 0, lake.remove("a1"), lake.add("a2"))
+      else lake.stage(txn, "A", 0, lake.add("a2"))
+      lake.stage(txn, "B", 0, lake.remove("b1"), lake.add("b2"))
+      db.commit(txn, Seq(lake.written("A", 0), lake.written("B", 0)))
+    }
+
+    def last(table: String): LogCommit = lake.log(table).read(lake.head(table)).getOrElse(fail())
+
+    def stamps(properties: (String, String)*): Unit = {
+      lake.foreign("B", lake.metaData("id-B", properties = properties.toMap))
+      ()
+    }
+  }
+
+  private def once(body: => Unit): () => Unit = {
+    var done = false
+    () => if (!done) { done = true; body }
+  }
+
+  private def crashed(body: => Any): Unit = { intercept[Crash] { body; () }; () }
+
+  private val crashWhenOrdered = new CommitObserver {
+    override def ordered(entry: CommitEntry): Unit = throw new Crash
+  }
+
+  private val strict = new ConflictRules {
+    override def version: Int = 99
+    override def check(ours: OurChanges, theirs: LogCommit): Option[Finding] =
+      Some(Finding("strict", Vector.empty))
+  }
+
+  test("a CLOSE that lands in a deleted slot does not settle the publish above it") {
+    val s = new Scene(rewriteA = false)
+    crashed(s.run(crashWhenOrdered))
+    s.lake.foreign("B", s.lake.add("f"))
+    val path = s.lake.path("A")
+    val meanwhile = once {
+      s.lake.foreign("A", s.lake.add("f"))
+      // A helper by other rules that has not heard of the decision, and dies after its publish.
+      val late = s.lake.client()
+      val entry = late.timeline.refresh().unfinished.head
+      new Publish(new World(late.timeline, s.lake.stores, s.lake.states, s.lake.clock, s.lake.ids,
+        CommitObserver.Silent, DatabaseOptions(), Amendments.all))(entry, 0)
+      JsonStates.cleanUp(s.lake.store, path)
+      ()
+    }
+    val helper = s.lake.client(
+      new CommitObserver {
+        override def beforeSettle(e: CommitEntry, t: EntryTable, slot: Long): Unit =
+          if (t.name == "A") meanwhile()
+      },
+      options = DatabaseOptions(syncDataFiles = false, rules = strict)
+    )
+    assert(helper.recover().failed.isEmpty)
+    assert(s.lake.live("A") == Set("a1", "f"))
+    val state = s.lake.states.stateAt(path, s.lake.head("A"))
+    val mark = state.txnVersion(Mark.appId(helper.timeline.id, "id-A")).map(StateMark.of)
+    assert(mark.map(_.status.code).contains(3), mark)
+  }
+
+  test("residue of an UNDO that was cleaned up before the end of the entry is not forgotten") {
+    val s = new Scene(rewriteA = true)
+    crashed(s.run(new CommitObserver {
+      override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+        if (t.name == "A") {
+          s.lake.foreign("A", s.lake.remove("a2"), s.lake.add("f"))
+          s.lake.foreign("B", s.lake.remove("b1"))
+          ()
+        }
+      override def beforeRolledBack(entry: CommitEntry): Unit = throw new Crash
+    }))
+    s.lake.foreign("A", s.lake.add("g"))
+    JsonStates.cleanUp(s.lake.store, s.lake.path("A"))
+    s.lake.client().recover().finished match {
+      case Vector((_, Finished.RolledBack(_, residue))) => assert(residue.exists(_.startsWith("A:")))
+      case other => fail(other.toString)
+    }
+  }
+
+  for (undone <- Seq(true, false)) {
+    val what = if (undone) "an UNDO" else "a CLOSE"
+
+    test(s"$what in a table whose in-commit timestamps others enabled meanwhile has one, above theirs") {
+      val s = new Scene(rewriteA = true)
+      val far = s.lake.clock.nowMs() + 1000000L
+      def enable(table: String): Unit = {
+        val info = s.lake.commitInfo("SET TBLPROPERTIES").body.put("inCommitTimestamp", far)
+        val header = s.lake.metaData(
+          s"id-$table", properties = Map("delta.enableInCommitTimestamps" -> "true"))
+        s.lake.store.putIfAbsent(
+          TablePath.slot(s.lake.path(table), s.lake.head(table) + 1),
+          TableLog.text(Seq(CommitInfo(info), header))
+        )
+        ()
+      }
+      val run = once { enable(if (undone) "A" else "B"); if (undone) { s.lake.foreign("B", s.lake.remove("b1")); () } }
+      val outcome = s.run(new CommitObserver {
+        override def ordered(entry: CommitEntry): Unit = if (!undone) run()
+        override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+          if (undone && t.name == "A") run()
+      })
+      assert(outcome.isInstanceOf[CommitOutcome.Conflicted])
+      val table = if (undone) "A" else "B"
+      val commit = s.last(table)
+      assert(commit.mark.exists(_.kind == (if (undone) MarkKind.Undo else MarkKind.Close)))
+      assert(commit.info.flatMap(_.inCommitTimestampMs).contains(far + 1))
+    }
+  }
+
+  test("a CLOSE after a log clean-up has a timestamp where the table keeps them by now") {
+    val s = new Scene(rewriteA = true)
+    crashed(s.run(crashWhenOrdered))
+    s.stamps("delta.enableInCommitTimestamps" -> "true")
+    s.lake.foreign("B", s.lake.add("f"))
+    JsonStates.cleanUp(s.lake.store, s.lake.path("B"))
+    assert(s.lake.client().recover().failed.isEmpty)
+    val commit = s.last("B")
+    assert(commit.mark.exists(_.kind == MarkKind.Close))
+    assert(commit.info.flatMap(_.inCommitTimestampMs).isDefined)
+  }
+
+  test("a CLOSE needs no staged commit: it can be put when somebody deleted the staging folder") {
+    val s = new Scene(rewriteA = true)
+    crashed(s.run(crashWhenOrdered))
+    s.lake.foreign("A", s.lake.remove("a1"))
+    s.lake.foreign("B", s.lake.remove("b1"))
+    val id = s.lake.client().timeline.refresh().unfinished.head.transaction.id
+    // Both tables have a conflict before anything of ours; the decision is there, the commits are not.
+    crashed(s.lake.client(new CommitObserver {
+      override def decided(e: CommitEntry, o: io.lakestep.timeline.Outcome): Unit = throw new Crash
+    }).recover())
+    Seq("A", "B").foreach(t => s.lake.store.deleteFolder(TablePath.staging(s.lake.path(t), id)))
+    assert(s.lake.client().recover().failed.isEmpty)
+    assert(Seq("A", "B").map(t => s.lake.marks(t).map(_.kind)) == Seq(Vector(MarkKind.Close), Vector(MarkKind.Close)))
+  }
+}

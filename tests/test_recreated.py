@@ -1,0 +1,65 @@
+"""Logs that others make anew, or checkpoint, beside our transactions."""
+
+import pytest
+from pyspark.errors import PySparkException
+
+ROWS = [(1, "a"), (2, "b")]
+
+
+def insert(session, name, number):
+    session.sql(f"BEGIN; INSERT INTO {name} VALUES ({number}, 'x'); COMMIT")
+
+
+def recreate(session, name):
+    session.sql(f"DROP TABLE {name}")
+    session.sql(f"CREATE TABLE {name} (id INT, v STRING) USING delta")
+
+
+def test_table_that_was_dropped_and_created_again_is_written_as_any_other(
+    spark, other_session, table, rows
+):
+    name = table("again")
+    for number in (3, 4):
+        insert(spark, name, number)
+    recreate(other_session, name)
+    insert(spark, name, 5)
+    insert(other_session, name, 6)
+    assert rows(spark, name) == [(5, "x"), (6, "x")]
+    spark.sql("BEGIN")
+    assert rows(spark, name) == [(5, "x"), (6, "x")]
+    spark.sql("ROLLBACK")
+
+
+def test_table_that_is_created_again_under_a_transaction_is_a_conflict(
+    spark, other_session, table, rows
+):
+    name, beside = table("under"), table("beside")
+    insert(spark, name, 3)
+    spark.sql("BEGIN")
+    spark.sql(f"INSERT INTO {name} VALUES (4, 'x')")
+    spark.sql(f"INSERT INTO {beside} VALUES (4, 'x')")
+    recreate(other_session, name)
+    for _ in range(3):
+        other_session.sql(f"INSERT INTO {name} VALUES (9, 'z')")
+    with pytest.raises(PySparkException) as raised:
+        spark.sql("COMMIT")
+    assert raised.value.getCondition() == "LAKESTEP_CONFLICT"
+    spark.sql("ROLLBACK")
+    assert rows(spark, name) == [(9, "z")] * 3
+    assert rows(spark, beside) == ROWS
+    insert(spark, beside, 5)
+    insert(spark, name, 5)
+    assert len(rows(spark, name)) == 4
+
+
+def test_commit_over_a_checkpoint_of_other_transactions_is_no_conflict(
+    spark, other_session, table, rows
+):
+    name = table("checkpointed")
+    spark.sql("BEGIN")
+    spark.sql(f"INSERT INTO {name} VALUES (99, 'x')")
+    for number in range(3, 15):
+        insert(other_session, name, number)
+    spark.sql("COMMIT")
+    assert len(rows(spark, name)) == 15
+    assert (99, "x") in rows(spark, name)
