@@ -232,6 +232,23 @@ def test_a_driver_that_wakes_up_after_others_finished_reports_its_commit(
     check(lake, [later] * 2, woken, plain)
 
 
+def test_a_statement_outside_a_transaction_first_finishes_what_a_dead_driver_left(
+    drivers, tmp_path
+):
+    doomed, other = drivers(2, spare=True)
+    lake = Lake(tmp_path, 2)
+    kill_at(doomed, lake, "published:1")
+    session = other.session(lake.root)
+    [published] = [path for path in lake.tables if lake.own_commits(path)]
+    assert lake.outcome(1) is None
+    session.sql(f"DELETE FROM delta.`{published}` WHERE id = 2")
+    assert lake.outcome(1)["outcome"] == "completed"
+    for path in lake.tables:
+        assert lake.own_commits(path) == ["publish"]
+        assert lake.rows(path) == [(1, "new")] + ([(2, "old")] if path != published else [])
+    lake.check_timeline()
+
+
 ZOMBIE_ROLLBACK_STEPS = [
     "beforePublish:2",
     *(pytest.param(s, marks=LONG) for s in ("ordered:1", "beforePublish:1", "published:1")),

@@ -2,6 +2,7 @@ package io.lakestep.session
 
 import scala.util.control.NonFatal
 
+import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 
 import io.lakestep.Errors
@@ -104,6 +105,12 @@ object Lifecycle {
   }
 
   def recover(session: SparkSession): RecoveryReport = Databases.of(session).recover()
+
+  /** Step 12, for a statement of an idle session: its tables hold no unfinished entry any more. */
+  def beforeAutocommit(session: SparkSession, tables: Seq[Path]): Unit = tables.foreach { table =>
+    val base = BasePath.canonical(table, session.sessionState.newHadoopConf())
+    Databases.of(session).helpBeforeWrite(BasePath.uri(base))
+  }
 
   def unfinished(session: SparkSession): Seq[CommitEntry] = Databases.of(session).unfinished()
 

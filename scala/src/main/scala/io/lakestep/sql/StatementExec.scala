@@ -101,6 +101,10 @@ final case class StatementStrategy(session: SparkSession) extends SparkStrategy 
         // Refuses every statement after a failed COMMIT, also one without tables.
         case _ => Sessions.open(session)
       }
+      root match {
+        case command: Command => BeforeAutocommit(session, command)
+        case _ =>
+      }
       val kind = root match {
         case _: TransactionCommand => None
         case command: Command if Sessions.isOpen(session) => Some(StatementKinds.of(command))

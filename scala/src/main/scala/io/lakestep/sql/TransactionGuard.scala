@@ -57,31 +57,7 @@ final class TransactionGuard(isInTransaction: SparkSession => Boolean) {
       case _ =>
     }
     DeltaReference.in(node).filterNot(_.isOverlay).foreach(refuse(session, node, _))
-    inside(node).foreach(judge(session, _))
-  }
-
-  /**
-   * Every plan that runs when `node` runs. Commands keep plans in fields that are neither children
-   * nor inner children (the target of DELETE, the table of a V2 write).
-   */
-  private def inside(node: LogicalPlan): Seq[LogicalPlan] = node match {
-    // EXPLAIN and DESCRIBE QUERY analyse their plan by themselves, and so meet this rule again.
-    case _: SupervisingCommand => Nil
-    // Has run already; its plan is kept for display.
-    case _: CommandResult => Nil
-    case _ =>
-      val held = node match {
-        case command: Command => command.productIterator.flatMap(plans)
-        case _ => Iterator.empty
-      }
-      val inner = node.innerChildren.iterator.collect { case plan: LogicalPlan => plan }
-      (node.children ++ node.subqueries ++ inner ++ held).distinctBy(System.identityHashCode)
-  }
-
-  private def plans(value: Any): Seq[LogicalPlan] = value match {
-    case plan: LogicalPlan => Seq(plan)
-    case Some(plan: LogicalPlan) => Seq(plan)
-    case _ => Nil
+    TransactionGuard.inside(node).foreach(judge(session, _))
   }
 
   private def refuse(node: LogicalPlan, refused: Decision.Refused): Nothing =
@@ -102,4 +78,31 @@ final class TransactionGuard(isInTransaction: SparkSession => Boolean) {
           "table" -> base.display
         )
     }
+}
+
+private[sql] object TransactionGuard {
+
+  /**
+   * Every plan that runs when `node` runs. Commands keep plans in fields that are neither children
+   * nor inner children (the target of DELETE, the table of a V2 write).
+   */
+  def inside(node: LogicalPlan): Seq[LogicalPlan] = node match {
+    // EXPLAIN and DESCRIBE QUERY analyse their plan by themselves, and so meet this rule again.
+    case _: SupervisingCommand => Nil
+    // Has run already; its plan is kept for display.
+    case _: CommandResult => Nil
+    case _ =>
+      val held = node match {
+        case command: Command => command.productIterator.flatMap(plans)
+        case _ => Iterator.empty
+      }
+      val inner = node.innerChildren.iterator.collect { case plan: LogicalPlan => plan }
+      (node.children ++ node.subqueries ++ inner ++ held).distinctBy(System.identityHashCode)
+  }
+
+  private def plans(value: Any): Seq[LogicalPlan] = value match {
+    case plan: LogicalPlan => Seq(plan)
+    case Some(plan: LogicalPlan) => Seq(plan)
+    case _ => Nil
+  }
 }

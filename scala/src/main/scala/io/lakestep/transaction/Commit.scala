@@ -244,20 +244,10 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       else Vector.empty
     val logs = staged.map(_.binding.log).toSet ++ read
     view.unfinished.filter(_.tables.exists(t => logs(t.log))).foreach { entry =>
-      view.status(entry.number).foreach(s => explained(entry)(finish(entry, s.hash, fresh = false)))
+      view.status(entry.number).foreach(s => finish.help(entry, s.hash))
     }
     observer.helped(txn.id)
   }
-
-  /** Whoever comes behind an entry that cannot be finished is told which one, whatever it is. */
-  private def explained(entry: CommitEntry)(help: => Finished): Unit =
-    try { help; () }
-    catch {
-      case e: LakestepException if NamesEntry(e.getCondition) => throw e
-      case NonFatal(e) => throw unfinished(entry, String.valueOf(e.getMessage), Some(e))
-    }
-
-  private val NamesEntry = Set("LAKESTEP_ENTRY_UNFINISHED", "LAKESTEP_TIMELINE_CORRUPT")
 
   private def isSerializable(txn: BegunTransaction) = txn.isolation == IsolationLevel.Serializable
 

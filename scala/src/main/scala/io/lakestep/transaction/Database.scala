@@ -132,6 +132,23 @@ final class Database private[lakestep] (
     if (timeline.existingId.isEmpty) RecoveryReport(Vector.empty, Vector.empty) else helpAll()
 
   /**
+   * Step 12: finishes the entries that write this table, before a statement outside a transaction
+   * builds on what one of them has published and may have to take back.
+   *
+   * One small read for a table that no transaction of this timeline has written, and one listing
+   * for others. Condition: LAKESTEP_ENTRY_UNFINISHED, naming the entry and its tables.
+   */
+  def helpBeforeWrite(tablePath: String): Unit =
+    for {
+      binding <- Bindings.read(stores, TablePath.normalise(tablePath))
+      if timeline.existingId.contains(binding.timeline)
+      view = timeline.refresh()
+      entry <- view.unfinished
+      if entry.tables.exists(_.log == binding.log)
+      status <- view.status(entry.number)
+    } finish.help(entry, status.hash)
+
+  /**
    * Step 10: ends transactions of others that have no entry, for ever. Those that have one already
    * are left out. Their staged files may be deleted after this returns, not before.
    *

@@ -2,6 +2,7 @@ package io.lakestep.transaction
 
 import scala.util.control.NonFatal
 
+import io.lakestep.LakestepException
 import io.lakestep.delta.TablePath
 import io.lakestep.timeline._
 
@@ -28,6 +29,16 @@ private[transaction] final class Finish(world: World) {
     cleanUp(entry)
     finished
   }
+
+  /** Finishes the entry of another client; whoever cannot is told which one it is, whatever it is. */
+  def help(entry: CommitEntry, hash: String): Finished =
+    try apply(entry, hash, fresh = false)
+    catch {
+      case e: LakestepException if NamesEntry(e.getCondition) => throw e
+      case NonFatal(e) => throw unfinished(entry, String.valueOf(e.getMessage), Some(e))
+    }
+
+  private val NamesEntry = Set("LAKESTEP_ENTRY_UNFINISHED", "LAKESTEP_TIMELINE_CORRUPT")
 
   /** The end that others gave the entry meanwhile; they have also deleted its staged files. */
   private def ended(entry: CommitEntry, hash: String): Option[Finished] =

@@ -150,4 +150,23 @@ final class UnfinishedEntrySuite extends AnyFunSuite {
     assert(error(db.commit(txn, Seq(lake.written("A", 0)))).getCondition == "LAKESTEP_LOG_CORRUPT")
     assert(db.timeline.refresh().next == 1)
   }
+
+  test("a statement outside a transaction first finishes the entry that writes its table") {
+    val s = new Scene
+    val db = s.lake.client()
+    db.helpBeforeWrite(s.lake.path("C"))
+    assert(db.unfinished().map(_.number) == Vector(1L))
+    db.helpBeforeWrite(s.lake.path("B"))
+    assert(db.unfinished().isEmpty)
+    assert(Seq("A", "B").map(t => s.lake.log(t).tail(0).head) == Seq(Some(1L), Some(1L)))
+  }
+
+  test("a statement outside a transaction is refused behind an entry that cannot be finished") {
+    val s = new Scene
+    s.lake.store.delete(s.netActions)
+    namesEntry(error(s.lake.client().helpBeforeWrite(s.lake.path("B"))))
+    s.lake.client().helpBeforeWrite(s.lake.path("C"))
+    // For a table of another timeline this client is a foreign one.
+    s.lake.client(root = "/other").helpBeforeWrite(s.lake.path("B"))
+  }
 }
