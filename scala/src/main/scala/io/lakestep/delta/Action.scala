@@ -90,6 +90,30 @@ final case class MetaData(body: ObjectNode) extends Action {
 
   def property(key: String): Option[String] =
     Option(body.path("configuration").get(key)).map(_.asText)
+
+  /**
+   * Whether files that were written under this metadata can be read under another: the same
+   * partitioning, and every column is still there with its type and its name inside the files.
+   */
+  def isFitFor(later: MetaData): Boolean =
+    body.path("partitionColumns") == later.body.path("partitionColumns") &&
+      property(MetaData.Mapping) == later.property(MetaData.Mapping) && {
+        val there = later.columns
+        columns.forall { case (name, column) => there.get(name).contains(column) }
+      }
+
+  /** By name: type, and what maps the column to its name inside the files. */
+  private def columns: Map[String, Seq[JsonNode]] =
+    try
+      Json.parse(string("schemaString").getOrElse("{}")).path("fields").elements.asScala.map { field =>
+        val mapping = field.path("metadata").path("delta.columnMapping.physicalName")
+        field.path("name").asText -> Seq(field.path("type"), mapping)
+      }.toMap
+    catch { case _: java.io.IOException => Map.empty }
+}
+
+object MetaData {
+  private val Mapping = "delta.columnMapping.mode"
 }
 
 final case class Protocol(body: ObjectNode) extends Action {

@@ -195,6 +195,9 @@ private[transaction] final class Settle(world: World) {
       exists = f =>
         store.exists(TablePath.dataFile(path, f.path)) &&
           f.deletionVector.flatMap(TablePath.deletionVectorFile(path, _)).forall(store.exists),
+      fits = now =>
+        job.table.metaDataHash.contains(hashOf(now.body)) ||
+          job.changes.before.map(_.metaData).orElse(before.map(_.metaData)).exists(_.isFitFor(now)),
       nowMs = clock.nowMs()
     )
   }

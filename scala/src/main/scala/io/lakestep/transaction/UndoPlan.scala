@@ -22,12 +22,14 @@ private[transaction] object UndoPlan {
    * @param original the file as the table had it before, with its statistics
    * @param before the state before the change, if it can still be read
    * @param exists whether a data file, and its deletion vector, is still there
+   * @param fits whether files of the table as it was before can stand under this metadata
    */
   final case class Surroundings(
       original: String => Option[AddFile],
       before: Option[TableState],
       header: Option[PinnedHeader],
       exists: FileAction => Boolean,
+      fits: MetaData => Boolean,
       nowMs: Long)
 
   /**
@@ -41,8 +43,9 @@ private[transaction] object UndoPlan {
     val history = History(adds.keySet, own, since, around)
     val touched = since.flatMap(_.files).map(_.path).toSet
     val restored = removes.values.toVector.sortBy(_.path).map(r => r -> restore(r, around))
+    val fits = since.flatMap(_.actions).collect { case m: MetaData => m }.lastOption.forall(around.fits)
     val unrestorable = restored.collect {
-      case (r, add) if touched(r.path) || !around.exists(add) => r.path
+      case (r, add) if !fits || touched(r.path) || !around.exists(add) => r.path
     }
     val builtUpon = adds.keySet.intersect(history.stuck)
     val keeps = removes.nonEmpty && (builtUpon.nonEmpty || (unrestorable.nonEmpty && adds.nonEmpty))
@@ -70,8 +73,9 @@ private[transaction] object UndoPlan {
     val live = now.liveFiles((adds.map(_.path) ++ removes.map(_.path)).toSet)
     val missing = adds.filterNot(a => live.get(a.path).exists(_.dvId == a.dvId)).map(_.path)
     val restored = removes.map(r => r -> restore(r, around))
+    val fits = changes.changesHeader || around.fits(now.metaData)
     val unrestorable = restored.collect {
-      case (r, add) if !around.exists(add) || (live.contains(r.path) && !adds.exists(_.path == r.path)) => r.path
+      case (r, add) if !fits || !around.exists(add) || (live.contains(r.path) && !adds.exists(_.path == r.path)) => r.path
     }
     if (removes.nonEmpty && (missing.nonEmpty || (unrestorable.nonEmpty && adds.nonEmpty)))
       UndoPlan(Vector.empty, (adds.map(_.path) ++ removes.map(_.path)).distinct.sorted)

@@ -98,6 +98,56 @@ final class SettleSuite extends AnyFunSuite {
     }
   }
 
+  /** Deletes a1 in A and rewrites b1 in B; others change the metadata of A, then conflict in B. */
+  private def deletedUnder(later: io.lakestep.delta.MetaData => io.lakestep.delta.MetaData): Lake = {
+    val lake = Lake.inMemory()
+    val schema = Seq("id", "v").map(n => s"""{"name":"$n","type":"string","metadata":{}}""")
+    val before = lake.metaData("id-A", schema.mkString("""{"type":"struct","fields":[""", ",", "]}"))
+    lake.foreign("A", lake.protocol(), before, lake.add("a1"), lake.add("a2"))
+    lake.file("A", "a1")
+    lake.create("B", "b1")
+    val db = lake.client(new CommitObserver {
+      override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+        if (t.name == "A") {
+          lake.foreign("A", later(before))
+          lake.foreign("B", lake.remove("b1"))
+          ()
+        }
+    })
+    val txn = lake.begin(db)
+    lake.stage(txn, "A", 0, lake.remove("a1"))
+    lake.stage(txn, "B", 0, lake.remove("b1"), lake.add("b2"))
+    assert(db.commit(txn, Seq("A", "B").map(lake.written(_, 0))).isInstanceOf[CommitOutcome.Conflicted])
+    lake
+  }
+
+  private def changed(m: io.lakestep.delta.MetaData, change: com.fasterxml.jackson.databind.node.ObjectNode => Any) = {
+    val body = m.body.deepCopy()
+    change(body)
+    io.lakestep.delta.MetaData(body)
+  }
+
+  test("removed files come back under a new column, not under other partitions or columns") {
+    def schema(m: io.lakestep.delta.MetaData)(change: String => String) =
+      changed(m, b => b.put("schemaString", change(b.get("schemaString").asText)))
+    val more = deletedUnder(schema(_)(_.replace("]}", ",{\"name\":\"w\",\"type\":\"long\",\"metadata\":{}}]}")))
+    assert(more.live("A") == Set("a1", "a2"))
+    val others = Seq[io.lakestep.delta.MetaData => io.lakestep.delta.MetaData](
+      m => changed(m, _.putArray("partitionColumns").add("v")),
+      schema(_)(_.replace("\"v\",\"type\":\"string\"", "\"v\",\"type\":\"long\"")),
+      schema(_)(_.replace("\"v\"", "\"x\""))
+    )
+    others.foreach { change =>
+      val lake = deletedUnder(change)
+      assert(lake.live("A") == Set("a2"))
+      val db = lake.client()
+      db.describe(db.timeline.refresh().byTransaction.keys.head) match {
+        case TransactionStatus.RolledBack(_, _, residue) => assert(residue == Vector("A: a1"))
+        case other => fail(other.toString)
+      }
+    }
+  }
+
   for (undone <- Seq(true, false)) {
     val what = if (undone) "an UNDO" else "a CLOSE"
 
