@@ -1,0 +1,100 @@
+package io.lakestep.transaction
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.lakestep.delta._
+import io.lakestep.timeline.{CommitEntry, EntryTable}
+
+/**
+ * A client that woke up late has put a commit of ours into a slot that a log clean-up had emptied:
+ * the listing looks complete, and the foreign commit that stood there is not to be seen.
+ */
+final class HiddenCommitSuite extends AnyFunSuite {
+
+  /** Version 1 of A is foreign, cleaned up below a checkpoint of version 2, then put again by us. */
+  private class Scene(hidden: Lake => Seq[Action]) {
+    val lake: Lake = Lake.inMemory()
+    lake.create("A", "a1", "a2")
+    lake.create("B", "b1")
+    private val reader = lake.client()
+    private val txn = lake.begin(reader)
+    private val path = lake.path("A")
+
+    def order(actions: Action*): Unit = {
+      val db = lake.client(new CommitObserver {
+        override def ordered(entry: CommitEntry): Unit = throw new Crash
+      })
+      val first = lake.begin(db)
+      lake.stage(first, "A", 0, actions: _*)
+      lake.stage(first, "B", 0, lake.add("b2"))
+      intercept[Crash](db.commit(first, Seq("A", "B").map(lake.written(_, 0))))
+      ()
+    }
+
+    /** What the client that slept puts at last. */
+    def sleeper(): Unit = {
+      val bytes = {
+        val other = Lake.inMemory()
+        lake.memory.paths.foreach(p => lake.store.get(p).foreach(other.store.putIfAbsent(p, _)))
+        other.client().recover()
+        other.store.get(TablePath.slot(path, 1))
+      }
+      lake.foreign("A", hidden(lake): _*)
+      lake.foreign("A", lake.add("f"))
+      JsonStates.cleanUp(lake.store, path)
+      bytes.foreach(lake.store.putIfAbsent(TablePath.slot(path, 1), _))
+    }
+
+    /** A transaction that began, and read version 0, before all that. */
+    def commit(actions: Action*): CommitOutcome = {
+      val table = WrittenTable(path, "A", "id-A", 0, wasRead = false)
+      lake.stage(txn, "A", 0, actions: _*)
+      reader.commit(txn, Seq(table))
+    }
+  }
+
+  test("a validation does not go past it") {
+    val s = new Scene(lake => Seq(lake.remove("a1")))
+    s.order(s.lake.add("x"))
+    s.sleeper()
+    s.commit(s.lake.remove("a1")) match {
+      case CommitOutcome.Conflicted(c, None) => assert(c.rule == ConflictCheck.LogCleanedUp)
+      case other => fail(other.toString)
+    }
+    assert(s.lake.live("A") == Set("a2", "f", "x") && s.lake.live("B")("b2"))
+  }
+
+  test("its own entry is published above it, or conflicts with what it hides") {
+    val append = new Scene(lake => Seq(lake.add("g")))
+    append.order(append.lake.add("x"))
+    append.sleeper()
+    assert(append.lake.client().recover().failed.isEmpty)
+    assert(append.lake.live("A") == Set("a1", "a2", "f", "g", "x"))
+    val rewrite = new Scene(lake => Seq(lake.remove("a1")))
+    rewrite.order(rewrite.lake.remove("a1"), rewrite.lake.add("x"))
+    rewrite.sleeper()
+    assert(rewrite.lake.client().recover().failed.isEmpty)
+    assert(rewrite.lake.live("A") == Set("a2", "f") && rewrite.lake.live("B") == Set("b1"))
+  }
+
+  test("a publish that lands there counts only above the clean-up") {
+    val s = new Scene(lake => Seq(lake.add("g")))
+    s.order(s.lake.add("x"))
+    var done = false
+    val db = s.lake.client(new CommitObserver {
+      override def beforePublish(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+        if (t.name == "A" && !done) {
+          done = true
+          s.lake.foreign("A", s.lake.add("g"))
+          s.lake.foreign("A", s.lake.add("f"))
+          JsonStates.cleanUp(s.lake.store, s.lake.path("A"))
+          ()
+        }
+    })
+    db.recover().finished match {
+      case Vector((_, Finished.Completed(slots))) => assert(slots.head == Vector(3L))
+      case other => fail(other.toString)
+    }
+    assert(s.lake.live("A") == Set("a1", "a2", "f", "g", "x"))
+  }
+}
