@@ -2,10 +2,15 @@ package io.lakestep.transaction
 
 import java.util.concurrent.{CompletableFuture, CompletionException, Executor}
 
+import scala.util.control.NonFatal
+
 /** Runs the work on different tables of one entry, at once or one after another. */
 trait PublishExecutor {
 
-  /** Returns when every task has ended, whatever became of it; results in the order of the tasks. */
+  /**
+   * Returns when every task has ended, whatever became of it; results in the order of the tasks.
+   * Only what is fatal to the whole client may be thrown.
+   */
   def run[A](tasks: Vector[() => A]): Vector[Either[Throwable, A]]
 }
 
@@ -15,7 +20,7 @@ object PublishExecutor {
   object CallingThread extends PublishExecutor {
     override def run[A](tasks: Vector[() => A]): Vector[Either[Throwable, A]] = tasks.map { task =>
       try Right(task())
-      catch { case e: Throwable => Left(e) }
+      catch { case NonFatal(e) => Left(e) }
     }
   }
 

@@ -312,9 +312,10 @@ final class Judge(
   /** A log that was cleaned up after the pin shows no longer that nothing conflicts. */
   private def wasCleaned(a: Attempt, conflict: Conflict): Boolean =
     conflict.version.exists(v => world.wasDeleted(TablePath.slot(conflict.path, v))) ||
-      conflict.rule == ConflictCheck.LogCleanedUp && a.writes.exists(w =>
-        w.table == conflict.path && world.wasDeleted(TablePath.slot(w.table, w.pin + 1))
-      )
+      conflict.rule == ConflictCheck.LogCleanedUp &&
+      (a.writes.map(w => w.table -> w.pin) ++ a.reads).exists { case (table, pin) =>
+        table == conflict.path && world.wasDeleted(TablePath.slot(table, pin + 1))
+      }
 
   private def conflictedBefore(a: Attempt): Boolean =
     a.writes.exists { w =>

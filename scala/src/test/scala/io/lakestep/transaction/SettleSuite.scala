@@ -79,6 +79,83 @@ final class SettleSuite extends AnyFunSuite {
     assert(mark.map(_.status.code).contains(3), mark)
   }
 
+  test("a CLOSE that lands in a deleted slot is put again, where the table's state keeps it") {
+    val s = new Scene(rewriteA = false)
+    crashed(s.run(crashWhenOrdered))
+    s.lake.foreign("B", s.lake.add("f"))
+    val path = s.lake.path("A")
+    val meanwhile = once {
+      Seq("f", "g").foreach(f => s.lake.foreign("A", s.lake.add(f)))
+      JsonStates.cleanUp(s.lake.store, path)
+      ()
+    }
+    val helper = s.lake.client(
+      new CommitObserver {
+        override def beforeSettle(e: CommitEntry, t: EntryTable, slot: Long): Unit =
+          if (t.name == "A") meanwhile()
+      },
+      options = DatabaseOptions(syncDataFiles = false, rules = strict)
+    )
+    assert(helper.recover().failed.isEmpty)
+    val state = s.lake.states.stateAt(path, s.lake.head("A"))
+    val mark = state.txnVersion(Mark.appId(helper.timeline.id, "id-A")).map(StateMark.of)
+    assert(s.lake.head("A") == 3 && mark.map(_.status.code).contains(2), mark)
+  }
+
+  test("what others built upon is kept whole also where the log was cleaned up before the undo") {
+    val s = new Scene(rewriteA = true)
+    crashed(s.run(new CommitObserver {
+      override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+        if (t.name == "A") throw new Crash
+    }))
+    s.lake.foreign("A", s.lake.remove("a2"), s.lake.add("f"))
+    s.lake.foreign("B", s.lake.remove("b1"))
+    JsonStates.cleanUp(s.lake.store, s.lake.path("A"))
+    s.lake.client().recover().finished match {
+      case Vector((_, Finished.RolledBack(_, residue))) => assert(residue.nonEmpty)
+      case other => fail(other.toString)
+    }
+    assert(s.lake.live("A") == Set("f") && s.lake.live("B").isEmpty)
+  }
+
+  test("what nobody built upon is undone also where the log was cleaned up before") {
+    val s = new Scene(rewriteA = true)
+    s.lake.file("A", "a1")
+    crashed(s.run(new CommitObserver {
+      override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+        if (t.name == "A") throw new Crash
+    }))
+    s.lake.foreign("A", s.lake.add("f"))
+    s.lake.foreign("B", s.lake.remove("b1"))
+    JsonStates.cleanUp(s.lake.store, s.lake.path("A"))
+    s.lake.client().recover().finished match {
+      case Vector((_, Finished.RolledBack(_, residue))) => assert(residue.isEmpty)
+      case other => fail(other.toString)
+    }
+    assert(s.lake.live("A") == Set("a1", "f"))
+  }
+
+  test("an undo puts back metadata, protocol, domains and application transactions") {
+    val lake = Lake.inMemory()
+    lake.foreign("A", lake.protocol("one"), lake.metaData("id-A", "old"), lake.domain("d", "old"),
+      lake.txn("app", 1), lake.add("a1"))
+    lake.create("B", "b1")
+    val db = lake.client(new CommitObserver {
+      override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+        if (t.name == "A") { lake.foreign("B", lake.remove("b1")); () }
+    })
+    val txn = lake.begin(db)
+    lake.stage(txn, "A", 0, lake.protocol("one", "two"), lake.metaData("id-A", "new"),
+      lake.domain("d", "new"), lake.domain("e", "new"), lake.txn("app", 2), lake.txn("other", 5))
+    lake.stage(txn, "B", 0, lake.remove("b1"), lake.add("b2"))
+    val outcome = db.commit(txn, Seq("A", "B").map(lake.written(_, 0)))
+    assert(outcome.isInstanceOf[CommitOutcome.Conflicted] && lake.head("A") == 2)
+    val (before, after) = (lake.states.stateAt(lake.path("A"), 0), lake.states.stateAt(lake.path("A"), 2))
+    assert(after.metaData == before.metaData && after.protocol == before.protocol)
+    assert(after.domain("d").map(_.configuration).contains("old") && after.domain("e").isEmpty)
+    assert(after.txnVersion("app").contains(1L) && after.txnVersion("other").contains(-1L))
+  }
+
   test("residue of an UNDO that was cleaned up before the end of the entry is not forgotten") {
     val s = new Scene(rewriteA = true)
     crashed(s.run(new CommitObserver {

@@ -1,0 +1,82 @@
+package io.lakestep.transaction
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.lakestep.delta._
+import io.lakestep.timeline.CommitEntry
+
+/** Entries whose owner died, over a table whose log was cleaned up before somebody came. */
+final class CleanedLogSuite extends AnyFunSuite {
+
+  /** What becomes of an entry that does `ours` to A, after `theirs` was done to it and cleaned up. */
+  private def end(
+      ours: Seq[Action],
+      theirs: Seq[Action],
+      isolation: IsolationLevel = IsolationLevel.Snapshot): (Lake, Finished) = {
+    val lake = Lake.inMemory()
+    lake.create("A", "a1", "a2")
+    val db = lake.client(new CommitObserver {
+      override def ordered(entry: CommitEntry): Unit = throw new Crash
+    })
+    val txn = lake.begin(db, isolation)
+    lake.stage(txn, "A", 0, ours: _*)
+    intercept[Crash](db.commit(txn, Seq(lake.written("A", 0).copy(wasRead = true))))
+    theirs.foreach(lake.foreign("A", _))
+    lake.foreign("A", lake.add("f"))
+    JsonStates.cleanUp(lake.store, lake.path("A"))
+    lake.client().recover().finished match {
+      case Vector((_, finished)) => (lake, finished)
+      case other => fail(other.toString)
+    }
+  }
+
+  private def isRolledBack(end: (Lake, Finished)): Unit = end._2 match {
+    case Finished.RolledBack(c, residue) =>
+      assert(c.rule == ConflictCheck.LogCleanedUp && residue.isEmpty)
+    case other => fail(other.toString)
+  }
+
+  private val lake = Lake.inMemory()
+  import lake.{add, domain, metaData, protocol, remove, txn}
+
+  test("appends and rewrites of files that are still live are published at the head") {
+    for (ours <- Seq(Seq(add("x")), Seq(remove("a1"), add("x")))) {
+      val (lake, finished) = end(ours, Seq(add("g")))
+      assert(finished == Finished.Completed(Vector(Vector(3L))) && lake.live("A")("x"))
+    }
+  }
+
+  test("a file that is removed, or has another deletion vector by now: rolled back") {
+    isRolledBack(end(Seq(remove("a1")), Seq(remove("a1"))))
+    val (lake, finished) = {
+      val other = end(Seq(remove("a1"), add("x")), Seq(add("a1", Some("dv"))))
+      isRolledBack(other)
+      other
+    }
+    assert(finished.isInstanceOf[Finished.RolledBack] && !lake.live("A")("x"))
+  }
+
+  test("metadata or protocol that others changed: rolled back, appends too") {
+    isRolledBack(end(Seq(add("x")), Seq(metaData("id-A", "other"))))
+    isRolledBack(end(Seq(add("x")), Seq(protocol("other"))))
+  }
+
+  test("our own metadata, domain or application transaction: rolled back") {
+    isRolledBack(end(Seq(metaData("id-A", "new")), Seq(add("g"))))
+    isRolledBack(end(Seq(domain("d", "new")), Seq(add("g"))))
+    isRolledBack(end(Seq(txn("app", 2), add("x")), Seq(add("g"))))
+  }
+
+  test("a SERIALIZABLE transaction that read the table: rolled back") {
+    isRolledBack(end(Seq(add("x")), Seq(add("g")), IsolationLevel.Serializable))
+  }
+
+  test("another table under the path's log: rolled back, and the table is left alone") {
+    val (lake, finished) = end(Seq(add("x")), Seq(metaData("id-other")))
+    finished match {
+      case Finished.RolledBack(c, _) => assert(c.rule == ConflictCheck.TableGone)
+      case other => fail(other.toString)
+    }
+    assert(lake.marks("A").isEmpty)
+  }
+}
