@@ -26,8 +26,8 @@ object JsonStates {
   private def file(table: String, version: Long) =
     f"${TablePath.log(table)}/$version%020d.checkpoint.json"
 
-  /** Writes a checkpoint of the head and deletes every commit below it, as log clean-up does. */
-  def cleanUp(store: ObjectStore, table: String): Long = {
+  /** Writes a checkpoint of the head, and deletes nothing. */
+  def checkpoint(store: ObjectStore, table: String): Long = {
     val log = new TableLog(store, table)
     val head = log.tail(0).head.getOrElse(throw new IllegalStateException("no log"))
     val state = new JsonStates(store).stateAt(table, head)
@@ -35,7 +35,14 @@ object JsonStates {
       state.txns.map { case (app, v) => SetTransaction(app, v, 0L) } ++ state.domains.values ++
       state.files.values.map(_.add)
     store.putIfAbsent(file(table, head), TableLog.text(actions))
-    log.tail(0).slots.map(_.version).filter(_ < head).foreach(v => store.delete(TablePath.slot(table, v)))
+    head
+  }
+
+  /** Writes a checkpoint of the head and deletes every commit below it, as log clean-up does. */
+  def cleanUp(store: ObjectStore, table: String): Long = {
+    val head = checkpoint(store, table)
+    val slots = new TableLog(store, table).tail(0).slots.map(_.version)
+    slots.filter(_ < head).foreach(v => store.delete(TablePath.slot(table, v)))
     head
   }
 }

@@ -64,6 +64,18 @@ final class HiddenCommitSuite extends AnyFunSuite {
     assert(s.lake.live("A") == Set("a2", "f", "x") && s.lake.live("B")("b2"))
   }
 
+  test("a validation does not go past it either when a later checkpoint knows the entry") {
+    val s = new Scene(lake => Seq(lake.remove("a1")))
+    s.order(s.lake.add("x"))
+    s.sleeper()
+    assert(s.lake.client().recover().failed.isEmpty)
+    assert(JsonStates.checkpoint(s.lake.store, s.lake.path("A")) == 3)
+    s.commit(s.lake.remove("a1")) match {
+      case CommitOutcome.Conflicted(c, None) => assert(c.rule == ConflictCheck.LogCleanedUp)
+      case other => fail(other.toString)
+    }
+  }
+
   test("its own entry is published above it, or conflicts with what it hides") {
     val append = new Scene(lake => Seq(lake.add("g")))
     append.order(append.lake.add("x"))

@@ -79,6 +79,29 @@ final class UnfinishedEntrySuite extends AnyFunSuite {
     namesEntry(error(s.write("A")))
   }
 
+  test("SERIALIZABLE helps an entry that writes what it only read, and then conflicts with it") {
+    for (level <- Seq(IsolationLevel.Serializable, IsolationLevel.Snapshot)) {
+      val lake = Lake.inMemory()
+      Seq("A", "B").foreach(t => lake.create(t, s"${t.toLowerCase}1"))
+      val db = lake.client()
+      val txn = lake.begin(db, level)
+      lake.stage(txn, "A", db.pin(txn, lake.path("A"), -1), lake.add("y"))
+      val read = ReadTable(lake.path("B"), "B", db.pin(txn, lake.path("B"), -1))
+      val dead = lake.client(new CommitObserver {
+        override def ordered(entry: CommitEntry): Unit = throw new Crash
+      })
+      val other = lake.begin(dead)
+      lake.stage(other, "B", 0, lake.add("x"))
+      intercept[Crash](dead.commit(other, Seq(lake.written("B", 0))))
+      db.commit(txn, Seq(lake.written("A", 0)), Seq(read)) match {
+        case CommitOutcome.Conflicted(c, None) =>
+          assert(level == IsolationLevel.Serializable && c.rule == ConflictCheck.ReadChanged)
+        case _: CommitOutcome.Committed => assert(level == IsolationLevel.Snapshot)
+        case unclear => fail(unclear.toString)
+      }
+    }
+  }
+
   test("a slot that is always taken ends the help of this client, not the entry") {
     val s = new Scene
     var n = 0
