@@ -1,6 +1,6 @@
 package io.lakestep.storage
 
-import java.io.{FileInputStream, FileOutputStream, IOException}
+import java.io.{FileInputStream, FileOutputStream, IOException, UncheckedIOException}
 import java.nio.channels.{ClosedByInterruptException, FileChannel}
 import java.nio.file.{
   AccessDeniedException,
@@ -16,6 +16,7 @@ import java.nio.file.{
 import java.nio.file.attribute.BasicFileAttributes
 import java.util.UUID
 
+import scala.annotation.tailrec
 import scala.jdk.CollectionConverters._
 import scala.util.Using
 import scala.util.control.NonFatal
@@ -111,10 +112,26 @@ final class LocalStore(durable: Boolean = true) extends ObjectStore {
 
   override def deleteFolder(dir: String): Unit = {
     val folder = LocalPath(dir)
-    if (Files.isDirectory(folder)) explained(dir) {
-      Using.resource(Files.walk(folder)) { walked =>
-        walked.iterator.asScala.toVector.reverseIterator.foreach(Files.deleteIfExists)
+    if (Files.isDirectory(folder)) explained(dir)(deleteBelow(folder))
+  }
+
+  /** Others may delete, or still write, the same files meanwhile. */
+  @tailrec
+  private def deleteBelow(folder: Path, attempts: Int = 10): Unit = {
+    val failure =
+      try {
+        Using.resource(Files.walk(folder)) { walked =>
+          walked.iterator.asScala.toVector.reverseIterator.foreach(Files.deleteIfExists)
+        }
+        None
+      } catch {
+        case e: UncheckedIOException => Some(e.getCause)
+        case e: IOException => Some(e)
       }
+    failure match {
+      case Some(e) if attempts == 0 => throw e
+      case Some(_) if Files.exists(folder) => deleteBelow(folder, attempts - 1)
+      case _ => ()
     }
   }
 

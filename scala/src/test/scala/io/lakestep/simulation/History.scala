@@ -198,7 +198,7 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
         val client = new SimulatedClient(s"$name$root", world, Faults.none, 0L)
         val session =
           new LakestepClient(world, client, root, dice, actor, open(root, ConflictCheck, publishing(name)))
-        val failed = session.recoverAll()
+        val failed = session.recoverAll().filterNot(_ => world.dropped.exists(world.isDamaged))
         failed.foreach(e =>
           world.violated(s"I6 $name cannot finish an entry of $root: ${describe(e)}")
         )
@@ -210,7 +210,9 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
 
   /** I6: after all that somebody can still commit to every table of the main database. */
   private def probe(session: LakestepClient): Unit = {
-    val mine = world.tables.filterNot(t => isOfOtherRoot(t) || world.dropped(t))
+    val mine =
+      if (world.dropped.exists(world.isDamaged)) Vector.empty
+      else world.tables.filterNot(t => isOfOtherRoot(t) || world.dropped(t))
     // A put that was on its way may land and conflict once or twice.
     def answers = Iterator.continually(session.probe(mine)).take(4).flatten
     if (mine.nonEmpty && !answers.exists(_.isInstanceOf[CommitOutcome.Committed]))

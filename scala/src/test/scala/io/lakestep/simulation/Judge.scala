@@ -43,6 +43,8 @@ final class Judge(
 
   private def entry(timeline: TrueTimeline, e: TrueEntry): Unit = e.entry match {
     case _: AbortEntry => world.counts.event("abort entry")
+    case c: CommitEntry if c.tables.exists(t => world.isDamaged(t.path)) =>
+      world.counts.event("entry over a damaged table")
     case c: CommitEntry =>
       val tables = c.tables.zipWithIndex.filterNot(t => world.dropped(t._1.path)).map { case (t, i) =>
         new SettledLog(c, i, logs(t.path), logs(t.path).marksOf(timeline.id, c.number, i))

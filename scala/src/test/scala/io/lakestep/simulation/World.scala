@@ -66,6 +66,16 @@ final class World(
   /** Tables that somebody dropped at some time: nothing is promised about what stands in them. */
   var dropped: Set[String] = Set.empty
 
+  /**
+   * Whether a put that was on its way while the table was dropped has left a hole in the log of the
+   * table that was made there: nobody can read that log, or end what is to be published in it.
+   */
+  def isDamaged(table: String): Boolean = dropped(table) && {
+    val slots = store.below(s"$table/_delta_log").map(_.drop(s"$table/_delta_log/".length))
+      .filter(_.matches("\\d{20}\\.json")).map(_.take(20).toLong)
+    slots.nonEmpty && slots != slots.indices.map(_.toLong + slots.head).toVector
+  }
+
   /** The whole history as text, for the report of a failing seed. */
   def story: String = traced
     .map { t =>

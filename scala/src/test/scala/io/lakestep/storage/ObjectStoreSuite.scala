@@ -86,6 +86,26 @@ final class ObjectStoreSuite extends AnyFunSuite {
     assert(store.exists(s"$dir/ab") && !store.exists(s"$dir/a/b/c"))
   }
 
+  test("a folder that several delete at once is gone, and nobody fails") {
+    val (threads, rounds) = (3, 20)
+    val pool = Executors.newFixedThreadPool(threads)
+    try
+      (1 to rounds).foreach { _ =>
+        val dir = s"${folder()}/many"
+        (1 to 100).foreach(i => store.putIfAbsent(s"$dir/${i % 5}/$i", bytes("x")))
+        val start = new CountDownLatch(1)
+        val all = (1 to threads).map(_ => pool.submit { () =>
+          start.await()
+          store.deleteFolder(dir)
+          true
+        })
+        start.countDown()
+        all.foreach(_.get)
+        assert(!Files.exists(Path.of(dir)))
+      }
+    finally pool.shutdown()
+  }
+
   test("a name that cannot be written leaves nothing behind and says so") {
     val dir = folder()
     store.putIfAbsent(s"$dir/file", bytes("x"))

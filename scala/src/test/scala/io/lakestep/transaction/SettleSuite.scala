@@ -135,6 +135,25 @@ final class SettleSuite extends AnyFunSuite {
     assert(s.lake.live("A") == Set("a1", "f"))
   }
 
+  test("a removed file that a VACUUM took meanwhile does not come back") {
+    for (cleaned <- Seq(false, true)) {
+      val s = new Scene(rewriteA = true)
+      crashed(s.run(new CommitObserver {
+        override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+          if (t.name == "A") throw new Crash
+      }))
+      s.lake.store.delete(s"${s.lake.path("A")}/a1")
+      s.lake.foreign("A", s.lake.add("f"))
+      s.lake.foreign("B", s.lake.remove("b1"))
+      if (cleaned) JsonStates.cleanUp(s.lake.store, s.lake.path("A"))
+      s.lake.client().recover().finished match {
+        case Vector((_, Finished.RolledBack(_, residue))) => assert(residue.contains("A: a1"))
+        case other => fail(other.toString)
+      }
+      assert(s.lake.live("A") == Set("a2", "f"))
+    }
+  }
+
   test("an undo puts back metadata, protocol, domains and application transactions") {
     val lake = Lake.inMemory()
     lake.foreign("A", lake.protocol("one"), lake.metaData("id-A", "old"), lake.domain("d", "old"),
