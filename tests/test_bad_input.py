@@ -221,8 +221,9 @@ def test_damaged_staged_commit_of_a_dead_client_keeps_the_entry_open(drivers, tm
         [[entry, _, outcome, _]] = session.sql("RECOVER")
         assert entry == 1
         assert outcome.startswith("FAILED")
-        with refused("LAKESTEP_LOG_CORRUPT", "XX001"):
+        with refused("LAKESTEP_ENTRY_UNFINISHED", "57011") as raised:
             session.sql("BEGIN", *lake.sql(UPDATE), "COMMIT")
+        assert raised.value.parameters["entry"] == "1"
         session.sql("ROLLBACK")
         staged.write_bytes(whole)
         [[_, _, outcome, _]] = session.sql("RECOVER")

@@ -1,6 +1,7 @@
 package io.lakestep.delta
 
 import java.net.URI
+import java.util.concurrent.atomic.AtomicReference
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
@@ -9,11 +10,33 @@ import org.apache.spark.sql.delta.lakestep.DeltaState
 /**
  * Reads the state of a table through Delta, checkpoints included. Needed only where commits are
  * gone from the log, and for the header of a table whose metadata a transaction changes.
+ *
+ * Reads in a session of its own: that of the user may be in the middle of its COMMIT, where no
+ * statement of it is let through, and publishing threads keep the session of whoever made them.
  */
 object DeltaStateReader extends StateReader {
 
+  /** The session that reads, one for each Spark that this process has started. */
+  private val reading = new AtomicReference(Option.empty[SparkSession])
+
+  /** Settings by which the user's session reaches its storage. */
+  private val Settings = Seq("fs.", "spark.hadoop.", "spark.databricks.delta.")
+
+  private def session(): SparkSession = {
+    val active = SparkSession.active
+    val own = reading.updateAndGet { known =>
+      known.filter(_.sparkContext eq active.sparkContext).orElse(Some(active.newSession()))
+    }
+    own.foreach { s =>
+      active.conf.getAll.filter(e => Settings.exists(e._1.startsWith)).foreach { case (key, value) =>
+        if (!s.conf.getOption(key).contains(value)) s.conf.set(key, value)
+      }
+    }
+    own.getOrElse(active)
+  }
+
   override def stateAt(tablePath: String, version: Long): TableState =
-    new Snapshot(new DeltaState(SparkSession.active, new Path(new URI(tablePath)), version))
+    new Snapshot(new DeltaState(session(), new Path(new URI(tablePath)), version))
 
   private final class Snapshot(state: DeltaState) extends TableState {
 

@@ -10,6 +10,8 @@ import org.apache.spark.sql.functions.col
  *
  * Read from storage, not from Delta's cache of logs: that would still know a table that was dropped,
  * where another one has reached the same version by now.
+ *
+ * @param session the session that reads; it becomes the active one while it does
  */
 final class DeltaState(session: SparkSession, table: Path, val version: Long) {
 
@@ -18,15 +20,18 @@ final class DeltaState(session: SparkSession, table: Path, val version: Long) {
     DeltaLog.forTable(session, table).getSnapshotAt(version, catalogTableOpt = None)
   }
 
-  def addFiles(paths: Set[String]): Seq[String] =
-    snapshot.allFiles.where(col("path").isInCollection(paths)).collect().map(_.json).toSeq
+  private def read[A](from: Snapshot => A): A = session.withActive(from(snapshot))
 
-  def txnVersion(appId: String): Option[Long] = snapshot.transactions.get(appId)
+  def addFiles(paths: Set[String]): Seq[String] = read { s =>
+    s.allFiles.where(col("path").isInCollection(paths)).collect().map(_.json).toSeq
+  }
 
-  def metadata: String = snapshot.metadata.json
+  def txnVersion(appId: String): Option[Long] = read(_.transactions.get(appId))
 
-  def protocol: String = snapshot.protocol.json
+  def metadata: String = read(_.metadata.json)
+
+  def protocol: String = read(_.protocol.json)
 
   def domain(name: String): Option[String] =
-    snapshot.domainMetadata.find(d => d.domain == name && !d.removed).map(_.json)
+    read(_.domainMetadata.find(d => d.domain == name && !d.removed).map(_.json))
 }
