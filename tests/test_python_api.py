@@ -214,7 +214,15 @@ def test_jvm_checks_the_stated_transaction_again(spark, tmp_path):
         writer = frame.write.format("delta").mode("append")
         with pytest.raises(lakestep.TransactionStateError):
             writer.option("lakestep.transaction", "t" + "0" * 32).save(path)
-    assert spark.read.format("delta").load(path).count() == 2
+    for reader in (spark.read.format("delta").load, lambda p: spark.read.table(f"delta.`{p}`")):
+        assert reader(path).count() == 2
+    stated = spark.read.option("lakestep.transaction", "t" + "0" * 32)
+    for read in (
+        lambda: stated.format("delta").load(path),
+        lambda: stated.table(f"delta.`{path}`"),
+    ):
+        with pytest.raises(lakestep.TransactionStateError):
+            read().count()
 
 
 @pytest.mark.classic

@@ -1,5 +1,7 @@
 package io.lakestep.sql
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{UnresolvedRelation, UnresolvedTable, UnresolvedTableOrView}
 import org.apache.spark.sql.catalyst.plans.logical.{
@@ -86,6 +88,7 @@ final case class RedirectTables(session: SparkSession) extends Rule[LogicalPlan]
     case table @ UnresolvedTableOrView(Seq(delta, path), _, _, _) if isDelta(delta) =>
       done(table.copy(multipartIdentifier = Seq(delta, overlay(path, Map.empty))))
     case relation: UnresolvedRelation =>
+      checkTransactionOption(CaseInsensitiveMap(relation.options.asCaseSensitiveMap.asScala.toMap))
       relation.multipartIdentifier match {
         case Seq(_, path) => refuseOverlay(path)
         case _ =>
