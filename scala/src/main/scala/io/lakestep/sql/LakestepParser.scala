@@ -4,7 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import org.antlr.v4.runtime.{CharStreams, CommonTokenStream, ParserRuleContext}
 import org.antlr.v4.runtime.atn.PredictionMode
-import org.antlr.v4.runtime.misc.ParseCancellationException
+import org.antlr.v4.runtime.misc.{Interval, ParseCancellationException}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.{FunctionIdentifier, TableIdentifier}
 import org.apache.spark.sql.catalyst.expressions.Expression
@@ -151,7 +151,7 @@ private[sql] object Statements {
     val parser = new LakestepSqlParser(tokens)
     parser.removeErrorListeners()
     parser.addErrorListener(ParseErrorListener)
-    val visitor = new Visitor(text)
+    val visitor = new Visitor
     try {
       parser.getInterpreter.setPredictionMode(PredictionMode.SLL)
       visitor.visit(parser.singleStatement())
@@ -164,7 +164,7 @@ private[sql] object Statements {
     }
   }
 
-  private class Visitor(text: String) extends LakestepSqlBaseVisitor[Statement] {
+  private class Visitor extends LakestepSqlBaseVisitor[Statement] {
 
     override def visitPassThrough(ctx: PassThroughContext): Statement = PassThrough
 
@@ -200,7 +200,8 @@ private[sql] object Statements {
         else quoted
       })
 
+    /** ANTLR counts code points, so its indexes are none of a Java string. */
     private def original(ctx: ParserRuleContext): String =
-      text.substring(ctx.start.getStartIndex, ctx.stop.getStopIndex + 1)
+      ctx.start.getInputStream.getText(Interval.of(ctx.start.getStartIndex, ctx.stop.getStopIndex))
   }
 }

@@ -53,4 +53,14 @@ class GrammarSuite extends AnyFunSuite {
       case other => fail(other.toString)
     }
   }
+
+  test("a character outside the basic plane does not move what follows it") {
+    val text = "BEGIN `n😀`; /* 😀 */ DELETE FROM t WHERE v = '😀' AND id = 12; SELECT 12; COMMIT"
+    Statements.parse(text) match {
+      case Block(BeginTransaction(name), pieces, _) =>
+        assert(name.contains("n😀"))
+        assert(pieces == Seq("DELETE FROM t WHERE v = '😀' AND id = 12", "SELECT 12"))
+      case other => fail(other.toString)
+    }
+  }
 }
