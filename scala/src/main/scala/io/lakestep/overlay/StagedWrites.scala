@@ -1,6 +1,9 @@
 package io.lakestep.overlay
 
+import java.util.{Collections, LinkedHashMap, Map => JMap, Set => JSet}
 import java.util.concurrent.ConcurrentHashMap
+
+import io.lakestep.Errors
 
 /**
  * The last version that each open transaction of this process has staged per table. Staged commits
@@ -11,9 +14,34 @@ object StagedWrites {
 
   private val bySegment = new ConcurrentHashMap[String, Map[String, Long]]
 
-  /** Called before the staged commit is written: a failed write leaves a name to delete at most. */
+  /** The latest segments that were forgotten; of older ones no statement can be left. */
+  private val ended: JSet[String] = Collections.synchronizedSet(
+    Collections.newSetFromMap(new LinkedHashMap[String, java.lang.Boolean] {
+      override def removeEldestEntry(eldest: JMap.Entry[String, java.lang.Boolean]): Boolean =
+        size > 10000
+    })
+  )
+
+  /**
+   * Called before the staged commit is written: a failed write leaves a name to delete at most.
+   *
+   * Condition: LAKESTEP_TRANSACTION_NOT_OPEN, for a statement that another thread's COMMIT or ROLLBACK
+   * overtook: what it stages now would be part of nothing.
+   */
   def record(segment: String, base: String, version: Long): Unit = {
-    bySegment.merge(segment, Map(base -> version), (old, added) => old ++ added)
+    bySegment.compute(
+      segment,
+      (_, tables) => {
+        if (ended.contains(segment)) {
+          throw Errors(
+            "LAKESTEP_TRANSACTION_NOT_OPEN",
+            "operation" -> s"A statement on $base",
+            "transaction" -> segment
+          )
+        }
+        Option(tables).getOrElse(Map.empty[String, Long]).updated(base, version)
+      }
+    )
     ()
   }
 
@@ -28,5 +56,15 @@ object StagedWrites {
     ()
   }
 
-  def forget(segment: String): Unit = { bySegment.remove(segment); () }
+  /** Called when the transaction has ended. */
+  def forget(segment: String): Unit = {
+    bySegment.compute(
+      segment,
+      (_, _) => {
+        ended.add(segment)
+        null
+      }
+    )
+    ()
+  }
 }

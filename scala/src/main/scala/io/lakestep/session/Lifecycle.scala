@@ -9,9 +9,7 @@ import io.lakestep.Errors
 import io.lakestep.delta.DeltaHousekeeping
 import io.lakestep.overlay.StagedWrites
 import io.lakestep.timeline.CommitEntry
-import io.lakestep.transaction.{
-  BeginRequest, CommitOutcome, IsolationLevel, RecoveryReport, WrittenTable
-}
+import io.lakestep.transaction.{BeginRequest, CommitOutcome, IsolationLevel, RecoveryReport}
 
 /** What COMMIT reports: no entry when the transaction wrote nothing. */
 final case class CommitReport(transactionId: String, entry: Option[Long], tables: Int)
@@ -20,7 +18,7 @@ final case class CommitReport(transactionId: String, entry: Option[Long], tables
 object Lifecycle {
 
   def begin(session: SparkSession, name: Option[String]): SessionTransaction =
-    Sessions.state(session) match {
+    Sessions.beginning(session)(Sessions.state(session) match {
       case SessionState.Open(open) =>
         throw Errors("LAKESTEP_TRANSACTION_ALREADY_ACTIVE", "transaction" -> open.id)
       case SessionState.Failed(id) =>
@@ -41,15 +39,18 @@ object Lifecycle {
         val transaction = new SessionTransaction(begun, database)
         Sessions.set(session, SessionState.Open(transaction), begun.snapshot)
         transaction
-    }
+    })
 
   def commit(session: SparkSession): CommitReport = {
     val transaction = required(session, "COMMIT")
-    val tables = transaction.written
+    transaction.end(commit(session, transaction)).getOrElse(throw noTransaction("COMMIT"))
+  }
+
+  private def commit(session: SparkSession, transaction: SessionTransaction): CommitReport = {
     // Until the outcome is known the session counts as failed: whatever is thrown below, no later
     // statement may run outside a transaction that its author believes to be open.
     Sessions.set(session, SessionState.Failed(transaction.id), -1L)
-    commit(session, transaction, tables) match {
+    outcome(session, transaction) match {
       case done: CommitOutcome.Committed =>
         end(session, transaction, done.entry.number)
         afterPublish(session, transaction, done.versions)
@@ -72,11 +73,8 @@ object Lifecycle {
   }
 
   /** What throws here never got an entry. */
-  private def commit(
-      session: SparkSession,
-      transaction: SessionTransaction,
-      tables: Seq[WrittenTable]): CommitOutcome =
-    try transaction.database.commit(transaction.begun, tables)
+  private def outcome(session: SparkSession, transaction: SessionTransaction): CommitOutcome =
+    try transaction.database.commit(transaction.begun, transaction.written)
     catch {
       case NonFatal(failure) =>
         try abandon(session, transaction)
@@ -98,10 +96,12 @@ object Lifecycle {
       id
     case _ =>
       val transaction = required(session, "ROLLBACK")
-      Sessions.set(session, SessionState.Idle, -1L)
-      forget(session, transaction)
-      transaction.database.discard(transaction.begun, transaction.touchedPaths)
-      transaction.id
+      transaction.end {
+        Sessions.set(session, SessionState.Idle, -1L)
+        forget(session, transaction)
+        transaction.database.discard(transaction.begun, transaction.touchedPaths)
+        transaction.id
+      }.getOrElse(throw noTransaction("ROLLBACK"))
   }
 
   def recover(session: SparkSession): RecoveryReport = Databases.of(session).recover()
@@ -115,9 +115,10 @@ object Lifecycle {
   def unfinished(session: SparkSession): Seq[CommitEntry] = Databases.of(session).unfinished()
 
   private def required(session: SparkSession, statement: String): SessionTransaction =
-    Sessions.open(session).getOrElse(
-      throw Errors("LAKESTEP_NO_ACTIVE_TRANSACTION", "statement" -> statement)
-    )
+    Sessions.open(session).getOrElse(throw noTransaction(statement))
+
+  private def noTransaction(statement: String) =
+    Errors("LAKESTEP_NO_ACTIVE_TRANSACTION", "statement" -> statement)
 
   private def end(session: SparkSession, transaction: SessionTransaction, entry: Long): Unit = {
     Sessions.set(session, SessionState.Idle, entry)

@@ -1,6 +1,7 @@
 package io.lakestep.session
 
 import java.util.concurrent.atomic.AtomicReference
+import java.util.concurrent.locks.ReentrantLock
 
 import scala.collection.mutable
 
@@ -27,12 +28,19 @@ object StatementKind {
  * pinned, and what it has staged. A table is pinned at first touch and never again, so every
  * statement reads the same snapshot plus the transaction's own writes.
  *
- * Thread-safe: several threads may share one session.
+ * Thread-safe: several threads may share one session. Their statements run one after another, as a
+ * statement that fails is cut off by what was staged since it began; queries run at any time.
  */
 final class SessionTransaction(val begun: BegunTransaction, val database: Database) {
 
   private val tables = mutable.LinkedHashMap.empty[String, TouchedTable]
   private val statement = new AtomicReference[StatementKind](StatementKind.Data)
+
+  /** Held by the statement that runs, and by COMMIT and ROLLBACK. */
+  private val turn = new ReentrantLock(true)
+
+  /** Guarded by `turn`. */
+  private var ended = false
 
   def id: String = begun.id
 
@@ -59,9 +67,13 @@ final class SessionTransaction(val begun: BegunTransaction, val database: Databa
   def owns(path: Path): Boolean =
     OverlayPath.isOverlay(path) && OverlayPath.parse(path).chain.segments.lastOption.contains(id)
 
+  /** The table that an overlay path lies in: the innermost, as tables may lie in one another. */
   def table(overlay: Path): Option[TouchedTable] = synchronized {
-    val base = OverlayPath.parse(overlay).base.toString
-    tables.values.find(t => base == t.base.toString || base.startsWith(t.base.toString + "/"))
+    Iterator
+      .iterate(OverlayPath.parse(overlay).base)(_.getParent)
+      .takeWhile(_ != null)
+      .flatMap(folder => tables.get(folder.toString))
+      .nextOption()
   }
 
   def touched: Seq[TouchedTable] = synchronized(tables.values.toSeq)
@@ -76,8 +88,33 @@ final class SessionTransaction(val begun: BegunTransaction, val database: Databa
 
   def currentStatement: StatementKind = statement.get
 
+  /**
+   * Runs COMMIT or ROLLBACK after the statement that runs on another thread; no further statement
+   * starts. None if the transaction has ended while this waited.
+   */
+  def end[T](body: => T): Option[T] = inTurn {
+    if (ended) None
+    else {
+      ended = true
+      Some(body)
+    }
+  }
+
+  private def inTurn[T](body: => T): T = {
+    turn.lockInterruptibly()
+    try body
+    finally turn.unlock()
+  }
+
   /** Runs one statement. If it fails, everything it staged is cut off again. */
-  def runStatement[T](kind: StatementKind, invalidate: Path => Unit)(body: => T): T = {
+  def runStatement[T](kind: StatementKind, invalidate: Path => Unit)(body: => T): T = inTurn {
+    if (ended) {
+      throw Errors(
+        "LAKESTEP_TRANSACTION_NOT_OPEN",
+        "operation" -> "A statement",
+        "transaction" -> id
+      )
+    }
     val before = StagedWrites.of(id)
     val outer = statement.getAndSet(kind)
     try {

@@ -40,9 +40,22 @@ object Sessions {
     case state => state
   }
 
-  private def own(session: SparkSession): SessionState = slots.synchronized {
-    Option(slots.get(session)).fold[SessionState](SessionState.Idle)(_.state)
+  private def own(session: SparkSession): SessionState = {
+    val state = slots.synchronized {
+      Option(slots.get(session)).fold[SessionState](SessionState.Idle)(_.state)
+    }
+    state match {
+      // RESET, or a SET of the user, took away what a clone is told by.
+      case SessionState.Open(t) if !session.conf.getOption(TransactionKey).contains(t.id) =>
+        session.conf.set(TransactionKey, t.id)
+      case _ =>
+    }
+    state
   }
+
+  /** Lets one BEGIN at a time look at the session's state and change it. */
+  private[session] def beginning[T](session: SparkSession)(body: => T): T =
+    slot(session).synchronized(body)
 
   /** A clone has the settings of its parent, so it knows the transaction in which it was made. */
   private def ofParent(clone: SparkSession): SessionState =

@@ -1,0 +1,105 @@
+"""Several threads of one session share its transaction."""
+
+import os
+import select
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from pyspark.sql import functions as F
+
+from transactions import begin, commit, condition_of, refused, rollback
+
+pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
+
+
+@pytest.fixture
+def held(tmp_path):
+    """A column that says when it is computed, and waits then for `let_go`, but not for ever."""
+    started, ended = str(tmp_path / "started"), str(tmp_path / "ended")
+    os.mkfifo(started)
+    os.mkfifo(ended)
+
+    class Held:
+        def column(self, fails=False):
+            @F.udf("int")
+            def wait(number):
+                with open(started, "w") as pipe:
+                    pipe.write("started")
+                waiting = os.open(ended, os.O_RDONLY | os.O_NONBLOCK)
+                select.select([waiting], [], [], 3)
+                if fails:
+                    raise ValueError("stop")
+                return number
+
+            return wait(F.lit(70))
+
+        def wait_until_it_runs(self):
+            with open(started) as pipe:
+                assert pipe.read() == "started"
+
+        def let_go(self):
+            os.close(os.open(ended, os.O_RDWR))
+
+    return Held()
+
+
+def insert(spark, name, column):
+    spark.range(1).select(column.alias("id"), F.lit("held").alias("v")).write.insertInto(name)
+
+
+def ids(spark, name):
+    return sorted(row["id"] for row in spark.table(name).collect())
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["same_table", "two_tables"])
+def test_failing_statement_takes_nothing_of_another_thread_with_it(spark, table, held, same):
+    failing, working = table("failing"), table("working")
+    target = failing if same else working
+    begin(spark)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(insert, spark, failing, held.column(fails=True))
+        held.wait_until_it_runs()
+        second = threads.submit(spark.sql, f"INSERT INTO {target} VALUES (3, 'c')")
+        second.add_done_callback(lambda _: held.let_go())
+        with pytest.raises(Exception, match="stop"):
+            first.result()
+        second.result()
+    assert ids(spark, target) == [1, 2, 3]
+    assert commit(spark)["tables"] == 1
+    assert ids(spark, target) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("end", "after"), [(commit, [1, 2, 70]), (rollback, [1, 2])])
+def test_end_of_the_transaction_waits_for_the_statement_that_runs(spark, table, held, end, after):
+    name = table("overtaken")
+    begin(spark)
+    with ThreadPoolExecutor(2) as threads:
+        statement = threads.submit(insert, spark, name, held.column())
+        held.wait_until_it_runs()
+        ending = threads.submit(end, spark)
+        statement.result()
+        ending.result()
+    assert ids(spark, name) == after
+
+
+def test_of_two_begins_and_of_two_commits_at_once_one_is_done(spark, table):
+    name = table("contended")
+
+    def attempt(text):
+        try:
+            return spark.sql(text).collect()[0]["transaction_id"]
+        except Exception as failure:
+            return condition_of(failure)
+
+    with ThreadPoolExecutor(4) as threads:
+        begun = list(threads.map(attempt, ["BEGIN"] * 4))
+        assert sum(answer.startswith("t") for answer in begun) == 1
+        assert set(begun) - {a for a in begun if a.startswith("t")} == {
+            "LAKESTEP_TRANSACTION_ALREADY_ACTIVE"
+        }
+        spark.sql(f"INSERT INTO {name} VALUES (3, 'c')")
+        ended = list(threads.map(attempt, ["COMMIT"] * 4))
+    assert sum(answer.startswith("t") for answer in ended) == 1
+    assert ids(spark, name) == [1, 2, 3]
+    with refused("LAKESTEP_NO_ACTIVE_TRANSACTION", "25P01"):
+        commit(spark)
