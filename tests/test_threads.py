@@ -14,19 +14,23 @@ pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left"
 
 @pytest.fixture
 def held(tmp_path):
-    """A column that says when it is computed, and waits then for `let_go`, but not for ever."""
-    started, ended = str(tmp_path / "started"), str(tmp_path / "ended")
-    os.mkfifo(started)
-    os.mkfifo(ended)
+    """A column that says when it is computed, and then waits for `let_go`, but not for ever."""
+    names = [str(tmp_path / name) for name in ("started", "ended")]
+    for name in names:
+        os.mkfifo(name)
+    # Open at both ends, so that nobody waits for the other side of a pipe.
+    started, ended = (os.open(name, os.O_RDWR) for name in names)
 
     class Held:
         def column(self, fails=False):
             @F.udf("int")
             def wait(number):
-                with open(started, "w") as pipe:
-                    pipe.write("started")
-                waiting = os.open(ended, os.O_RDONLY | os.O_NONBLOCK)
+                writing = os.open(names[0], os.O_RDWR)
+                os.write(writing, b".")
+                waiting = os.open(names[1], os.O_RDWR)
                 select.select([waiting], [], [], 3)
+                os.close(waiting)
+                os.close(writing)
                 if fails:
                     raise ValueError("stop")
                 return number
@@ -34,13 +38,14 @@ def held(tmp_path):
             return wait(F.lit(70))
 
         def wait_until_it_runs(self):
-            with open(started) as pipe:
-                assert pipe.read() == "started"
+            assert select.select([started], [], [], 60)[0]
 
         def let_go(self):
-            os.close(os.open(ended, os.O_RDWR))
+            os.write(ended, b".")
 
-    return Held()
+    yield Held()
+    os.close(started)
+    os.close(ended)
 
 
 def insert(spark, name, column):

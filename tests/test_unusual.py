@@ -4,7 +4,6 @@ import shutil
 
 import pytest
 
-import files_on_disk
 from transactions import begin, commit, refused, rollback
 
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
@@ -37,3 +36,65 @@ def test_reset_of_the_settings_leaves_the_transaction_as_it_is(spark, table):
     spark.catalog.clearCache()
     commit(spark)
     assert spark.sql(f"SELECT v FROM {name} WHERE id = 1").collect()[0]["v"] == "replaced"
+
+
+def make_again(spark, name):
+    path = spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:") + f"/{name}"
+    spark.sql(f"DROP TABLE {name}")
+    shutil.rmtree(path, ignore_errors=True)
+    spark.sql(f"CREATE TABLE {name} (id INT, v STRING) USING delta")
+    spark.sql(f"INSERT INTO {name} VALUES (100, 'again')")
+
+
+def test_table_dropped_and_made_again_between_transactions_is_a_new_table(spark, table):
+    name = table("made_again")
+    for _ in range(2):
+        for row in (3, 4):
+            begin(spark)
+            spark.sql(f"INSERT INTO {name} VALUES ({row}, 'x')")
+            commit(spark)
+        make_again(spark, name)
+        begin(spark)
+        assert numbers(spark, name) == [100]
+        spark.sql(f"INSERT INTO {name} VALUES (3, 'c')")
+        commit(spark)
+        assert numbers(spark, name) == [3, 100]
+
+
+def test_table_made_again_by_others_inside_a_transaction_is_a_conflict(spark, other_session, table):
+    name, untouched = table("taken_away"), table("untouched")
+    begin(spark)
+    spark.sql(f"INSERT INTO {name} VALUES (3, 'c')")
+    spark.sql(f"INSERT INTO {untouched} VALUES (3, 'c')")
+    make_again(other_session, name)
+    with refused("LAKESTEP_CONFLICT", "40001"):
+        spark.table(name).collect()
+    with refused("LAKESTEP_CONFLICT", "40001"):
+        spark.sql(f"INSERT INTO {name} VALUES (4, 'd')")
+    with refused("LAKESTEP_CONFLICT", "40001"):
+        commit(spark)
+    rollback(spark)
+    assert numbers(spark, name) == [100]
+    assert numbers(spark, untouched) == [1, 2]
+
+
+def test_session_that_changes_the_root_begins_in_the_other_database(spark, table, tmp_path):
+    name = table("first_root")
+    begin(spark)
+    spark.sql(f"INSERT INTO {name} VALUES (3, 'c')")
+    commit(spark)
+    first = spark.conf.get("spark.lakestep.root")
+    try:
+        spark.conf.set("spark.lakestep.root", str(tmp_path / "second"))
+        begin(spark)
+        with refused("LAKESTEP_TABLE_OF_ANOTHER_TIMELINE", "55000"):
+            spark.table(name).collect()
+        rollback(spark)
+        for unknown in ("nothing:///root", "s3a://bucket/root"):
+            spark.conf.set("spark.lakestep.root", unknown)
+            with refused("LAKESTEP_STORE_PATH_INVALID", "22023"):
+                begin(spark)
+    finally:
+        spark.conf.set("spark.lakestep.root", first)
+    begin(spark)
+    rollback(spark)

@@ -2,10 +2,12 @@ package io.lakestep.session
 
 import java.util.concurrent.{ConcurrentHashMap, Executors, ThreadFactory}
 
+import scala.util.control.NonFatal
+
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 
-import io.lakestep.{Clock, Ids, LakestepConf}
+import io.lakestep.{Clock, Errors, Ids, LakestepConf}
 import io.lakestep.delta.DeltaStateReader
 import io.lakestep.storage.HadoopObjectStores
 import io.lakestep.transaction.{CommitObserver, Database, DatabaseOptions, PublishExecutor}
@@ -20,8 +22,17 @@ object Databases {
   /** `spark.lakestep.root`, or `_lakestep` in the warehouse folder; qualified. */
   def root(session: SparkSession): String = {
     val configured = LakestepConf.Root.from(session.conf.getOption)
-    val path = new Path(configured.getOrElse(s"${session.sessionState.conf.warehousePath}/_lakestep"))
-    BasePath.uri(BasePath.canonical(path, session.sessionState.newHadoopConf()))
+    val text = configured.getOrElse(s"${session.sessionState.conf.warehousePath}/_lakestep")
+    try BasePath.uri(BasePath.canonical(new Path(text), session.sessionState.newHadoopConf()))
+    catch {
+      case NonFatal(cause) =>
+        throw Errors.caused(
+          "LAKESTEP_STORE_PATH_INVALID",
+          cause,
+          "path" -> text,
+          "reason" -> String.valueOf(cause.getMessage)
+        )
+    }
   }
 
   private def open(session: SparkSession)(root: String): Database = {

@@ -33,11 +33,12 @@ object Lifecycle {
             application = session.sparkContext.applicationId,
             isolation = IsolationLevel.Snapshot,
             readOnly = false,
-            notBefore = Sessions.seenEntry(session)
+            notBefore = Sessions.seenEntry(session, database)
           )
         )
         val transaction = new SessionTransaction(begun, database)
-        Sessions.set(session, SessionState.Open(transaction), begun.snapshot)
+        Sessions.saw(session, database, begun.snapshot)
+        Sessions.set(session, SessionState.Open(transaction))
         transaction
     })
 
@@ -49,15 +50,16 @@ object Lifecycle {
   private def commit(session: SparkSession, transaction: SessionTransaction): CommitReport = {
     // Until the outcome is known the session counts as failed: whatever is thrown below, no later
     // statement may run outside a transaction that its author believes to be open.
-    Sessions.set(session, SessionState.Failed(transaction.id), -1L)
+    Sessions.set(session, SessionState.Failed(transaction.id))
     outcome(session, transaction) match {
       case done: CommitOutcome.Committed =>
-        end(session, transaction, done.entry.number)
+        Sessions.saw(session, transaction.database, done.entry.number)
+        end(session, transaction)
         afterPublish(session, transaction, done.versions)
         CommitReport(transaction.id, Some(done.entry.number), done.entry.tables.size)
       case CommitOutcome.NothingToCommit =>
         transaction.database.discard(transaction.begun, transaction.touchedPaths)
-        end(session, transaction, -1L)
+        end(session, transaction)
         CommitReport(transaction.id, None, 0)
       case CommitOutcome.Conflicted(conflict, entry) =>
         if (entry.isEmpty) abandon(session, transaction) else forget(session, transaction)
@@ -92,12 +94,12 @@ object Lifecycle {
   /** Ends the open transaction, or clears a failed one. */
   def rollback(session: SparkSession): String = Sessions.state(session) match {
     case SessionState.Failed(id) =>
-      Sessions.set(session, SessionState.Idle, -1L)
+      Sessions.set(session, SessionState.Idle)
       id
     case _ =>
       val transaction = required(session, "ROLLBACK")
       transaction.end {
-        Sessions.set(session, SessionState.Idle, -1L)
+        Sessions.set(session, SessionState.Idle)
         forget(session, transaction)
         transaction.database.discard(transaction.begun, transaction.touchedPaths)
         transaction.id
@@ -120,8 +122,8 @@ object Lifecycle {
   private def noTransaction(statement: String) =
     Errors("LAKESTEP_NO_ACTIVE_TRANSACTION", "statement" -> statement)
 
-  private def end(session: SparkSession, transaction: SessionTransaction, entry: Long): Unit = {
-    Sessions.set(session, SessionState.Idle, entry)
+  private def end(session: SparkSession, transaction: SessionTransaction): Unit = {
+    Sessions.set(session, SessionState.Idle)
     forget(session, transaction)
   }
 

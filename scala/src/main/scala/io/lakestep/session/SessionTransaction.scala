@@ -9,7 +9,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import io.lakestep.Errors
-import io.lakestep.overlay.{Chain, OverlayPath, StagedWrites}
+import io.lakestep.overlay.{Chain, OverlayPath, StagedWrites, StagingFolder}
 import io.lakestep.transaction.{BegunTransaction, Database, WrittenTable}
 
 /** What one statement does to the log of a table, as far as one published commit can say it. */
@@ -47,11 +47,22 @@ final class SessionTransaction(val begun: BegunTransaction, val database: Databa
   /**
    * The overlay of the Delta table at `base`, or None if there is no Delta log. The first call for
    * a table pins it.
+   *
+   * Condition: LAKESTEP_CONFLICT, when the table was deleted since the transaction wrote it. Another
+   * one in its place must not be read, or written, as if it were the first.
    */
   def overlayOf(base: Path, conf: Configuration): Option[Path] = synchronized {
     val canonical = BasePath.canonical(base, conf)
-    tables.get(canonical.toString).orElse(touch(canonical, conf)).map(_.overlay)
+    val known = tables.get(canonical.toString)
+    known.foreach(checkStaged(_, conf))
+    known.orElse(touch(canonical, conf)).map(_.overlay)
   }
+
+  private def checkStaged(table: TouchedTable, conf: Configuration): Unit =
+    table.lastStaged.foreach { version =>
+      val file = StagingFolder.commit(table.base, id, version)
+      if (!file.getFileSystem(conf).exists(file)) throw ConflictError.tableGone(id, table)
+    }
 
   private def touch(canonical: Path, conf: Configuration): Option[TouchedTable] =
     if (!canonical.getFileSystem(conf).exists(new Path(canonical, "_delta_log"))) None

@@ -6,6 +6,7 @@ import java.util.concurrent.ConcurrentHashMap
 import org.apache.spark.sql.SparkSession
 
 import io.lakestep.Errors
+import io.lakestep.transaction.Database
 
 /** Where a session stands between BEGIN and the end of its transaction. */
 sealed trait SessionState
@@ -23,7 +24,7 @@ object SessionState {
  */
 object Sessions {
 
-  private final class Slot(var state: SessionState, var seenEntry: Long)
+  private final class Slot(var state: SessionState, var seenEntries: Map[Database, Long])
 
   /** Setting of a session that names its open transaction. */
   private val TransactionKey = "spark.lakestep.transaction"
@@ -32,7 +33,7 @@ object Sessions {
   private val openById = new ConcurrentHashMap[String, SessionTransaction]
 
   private def slot(session: SparkSession): Slot = slots.synchronized {
-    slots.computeIfAbsent(session, _ => new Slot(SessionState.Idle, -1L))
+    slots.computeIfAbsent(session, _ => new Slot(SessionState.Idle, Map.empty))
   }
 
   def state(session: SparkSession): SessionState = own(session) match {
@@ -86,10 +87,21 @@ object Sessions {
     case SessionState.Idle => false
   }
 
-  /** The newest entry this session has read or written: no later BEGIN goes behind it. */
-  def seenEntry(session: SparkSession): Long = slot(session).seenEntry
+  /** The newest entry of a database that this session has read or written: no BEGIN goes behind it. */
+  def seenEntry(session: SparkSession, database: Database): Long = {
+    val s = slot(session)
+    slots.synchronized(s.seenEntries.getOrElse(database, -1L))
+  }
 
-  private[lakestep] def set(session: SparkSession, state: SessionState, seenEntry: Long): Unit = {
+  private[session] def saw(session: SparkSession, database: Database, entry: Long): Unit = {
+    val s = slot(session)
+    slots.synchronized {
+      val newest = math.max(s.seenEntries.getOrElse(database, -1L), entry)
+      s.seenEntries = s.seenEntries.updated(database, newest)
+    }
+  }
+
+  private[lakestep] def set(session: SparkSession, state: SessionState): Unit = {
     val s = slot(session)
     slots.synchronized {
       s.state match {
@@ -97,7 +109,6 @@ object Sessions {
         case _ =>
       }
       s.state = state
-      s.seenEntry = math.max(s.seenEntry, seenEntry)
     }
     state match {
       case SessionState.Open(transaction) =>

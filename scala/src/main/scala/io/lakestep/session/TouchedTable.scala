@@ -41,6 +41,12 @@ final class TouchedTable(val base: Path, val pin: Long, val overlay: Path) {
     }
   }
 
+  /** As the catalog calls it, once a statement has written it. */
+  def name: String = facts.fold(base.toString)(_.name)
+
+  /** The last version that a finished statement has staged. */
+  def lastStaged: Option[Long] = statements.lastOption.map(_._1)
+
   def checkpointInterval: Option[Int] = facts.map(_.checkpointInterval)
 
   def staged(version: Long, kind: StatementKind): Unit = synchronized {
