@@ -25,6 +25,7 @@ object Lifecycle {
         throw Errors("LAKESTEP_TRANSACTION_FAILED", "transaction" -> id)
       case SessionState.Idle =>
         CatalogSetting.check(session)
+        checkBatch(session)
         val database = Databases.of(session)
         val begun = database.begin(
           BeginRequest(
@@ -41,6 +42,16 @@ object Lifecycle {
         Sessions.set(session, SessionState.Open(transaction))
         transaction
     })
+
+  /**
+   * A function of foreachBatch runs in a session of its own, and the batch is written in that one:
+   * a transaction of the session outside would not hold what it writes.
+   */
+  private def checkBatch(session: SparkSession): Unit =
+    if (
+      Option(session.sparkContext.getLocalProperty("sql.streaming.queryId")).isDefined &&
+      !InternalClones.contains(session)
+    ) throw Errors("LAKESTEP_SESSION_OUTSIDE_BATCH")
 
   def commit(session: SparkSession): CommitReport = {
     val transaction = required(session, "COMMIT")
