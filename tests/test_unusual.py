@@ -98,3 +98,66 @@ def test_session_that_changes_the_root_begins_in_the_other_database(spark, table
         spark.conf.set("spark.lakestep.root", first)
     begin(spark)
     rollback(spark)
+
+
+def test_multi_insert_is_one_statement(spark, table):
+    first, second = table("multi_first"), table("multi_second")
+    begin(spark)
+    two = "FROM (SELECT 3 AS id, 'c' AS v) s INSERT INTO {} SELECT * INSERT INTO {} SELECT {}"
+    spark.sql(two.format(first, second, "*"))
+    with pytest.raises(Exception, match="stop"):
+        spark.sql(two.format(first, second, "id, raise_error('stop')"))
+    assert numbers(spark, first) == numbers(spark, second) == [1, 2, 3]
+    assert commit(spark)["tables"] == 2
+    assert numbers(spark, first) == numbers(spark, second) == [1, 2, 3]
+
+
+def test_files_of_rows_are_named_as_outside(spark, other_session, table):
+    name, copy = table("named_files"), table("file_names", rows=())
+    queries = (
+        f"SELECT id, input_file_name() FROM {name}",
+        f"SELECT id, _metadata.file_path FROM {name}",
+        f"SELECT max(_metadata.file_path), count(*) FROM {name} GROUP BY _metadata.file_path",
+    )
+    begin(spark)
+    for query in queries:
+        expected = sorted(map(tuple, other_session.sql(query).collect()))
+        assert sorted(map(tuple, spark.sql(query).collect())) == expected
+    spark.sql(f"INSERT INTO {copy} {queries[0]}")
+    spark.sql(f"UPDATE {name} SET v = input_file_name() WHERE id = 1")
+    spark.sql(f"DELETE FROM {name} WHERE id = 2")
+    commit(spark)
+    assert numbers(spark, name) == [1]
+    written = spark.table(copy).collect() + spark.table(name).collect()
+    assert {row["v"].split(":")[0] for row in written} == {"file"}
+
+
+def test_notes_of_several_statements_stand_in_the_one_commit(spark, table):
+    name = table("with_notes")
+    frame = spark.range(3, 4).selectExpr("CAST(id AS INT) AS id", "'c' AS v")
+    begin(spark)
+    for note in ("first", "second", "first"):
+        writer = frame.write.format("delta").mode("append").option("userMetadata", note)
+        writer.saveAsTable(name)
+    spark.sql(f"DELETE FROM {name} WHERE id = 1")
+    commit(spark)
+    history = spark.sql(f"DESCRIBE HISTORY {name} LIMIT 1").collect()[0]
+    assert history["userMetadata"] == "first; second"
+
+
+def test_rearranging_write_does_not_go_with_a_change_of_rows(spark, table):
+    name = table("rearranged")
+    begin(spark)
+    writer = spark.table(name).write.format("delta").mode("overwrite")
+    writer.option("dataChange", "false").saveAsTable(name)
+    with refused("LAKESTEP_UNSUPPORTED_COMBINATION.OPTIMIZE", "0A000"):
+        spark.sql(f"INSERT INTO {name} VALUES (3, 'c')")
+    commit(spark)
+    assert numbers(spark, name) == [1, 2]
+
+
+def test_block_that_a_statement_ends_early_runs_nothing_more(spark, table):
+    name = table("ended_early")
+    with refused("LAKESTEP_TRANSACTION_NOT_OPEN", "25000"):
+        spark.sql(f"BEGIN; EXECUTE IMMEDIATE 'COMMIT'; DELETE FROM {name}; COMMIT")
+    assert numbers(spark, name) == [1, 2]

@@ -8,8 +8,8 @@ import org.apache.spark.sql.internal.StaticSQLConf
 import io.lakestep.overlay.{BaseWriteGuard, OverlaySettings}
 import io.lakestep.session.{CatalogSetting, InternalClones, NoBaseWrites, Sessions}
 import io.lakestep.sql.{
-  LakestepParser, NoteStatementTables, ParserOrder, RedirectRelations, RedirectSaveAsTable,
-  RedirectTables, ResolveTransactionBlock, StatementStrategy, TransactionGuard
+  BaseFileNames, LakestepParser, NoteStatementTables, ParserOrder, RedirectRelations,
+  RedirectSaveAsTable, RedirectTables, ResolveTransactionBlock, StatementStrategy, TransactionGuard
 }
 
 /**
@@ -36,6 +36,7 @@ class LakestepExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(RedirectRelations(_))
     extensions.injectResolutionRule(RedirectSaveAsTable(_))
     extensions.injectPlanNormalizationRule(RedirectRelations(_))
+    extensions.injectPostHocResolutionRule(BaseFileNames(_))
     extensions.injectResolutionRule(ResolveTransactionBlock(_))
     new TransactionGuard(Sessions.isOpen).inject(extensions)
     extensions.injectOptimizerRule(_ => NoteStatementTables)

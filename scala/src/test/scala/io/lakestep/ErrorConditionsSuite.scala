@@ -39,7 +39,8 @@ final class ErrorConditionsSuite extends AnyFunSuite {
   test("conditions, and the subclasses of each, are sorted") {
     assert(names == names.sorted)
     names.foreach { name =>
-      val subclasses = Option(conditions.get(name).get("subClass")).fold(Vector.empty[String])(fields)
+      val subclasses =
+        Option(conditions.get(name).get("subClass")).fold(Vector.empty[String])(fields)
       assert(subclasses == subclasses.sorted, name)
     }
   }

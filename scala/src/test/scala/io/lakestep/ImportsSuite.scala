@@ -38,7 +38,8 @@ final class ImportsSuite extends AnyFunSuite {
   }
 
   test("every folder has its row, and its code names only itself and folders of lower rows") {
-    val folders = Files.list(main).iterator.asScala.filter(Files.isDirectory(_)).map(_.getFileName.toString)
+    val folders =
+      Files.list(main).iterator.asScala.filter(Files.isDirectory(_)).map(_.getFileName.toString)
     assert(folders.toSet == rows.flatten.toSet)
     for ((row, i) <- rows.zipWithIndex; folder <- row; (file, code) <- sources(folder)) {
       val above = OurPackage.findAllMatchIn(code).map(_.group(1)).toSet
@@ -47,9 +48,12 @@ final class ImportsSuite extends AnyFunSuite {
     }
   }
 
-  test("storage, timeline and transaction know no class of Spark or Delta; stores alone know Hadoop") {
+  test(
+    "storage, timeline and transaction know no class of Spark or Delta; stores alone know Hadoop"
+  ) {
     for (folder <- Seq("storage", "timeline", "transaction"); (file, code) <- sources(folder)) {
-      val engines = Engine.findAllIn(code).toSet -- Set("org.apache.hadoop").filter(_ => folder == "storage")
+      val engines =
+        Engine.findAllIn(code).toSet -- Set("org.apache.hadoop").filter(_ => folder == "storage")
       assert(engines.isEmpty, file)
     }
   }

@@ -105,9 +105,10 @@ final case class MetaData(body: ObjectNode) extends Action {
   /** By name: type, and what maps the column to its name inside the files. */
   private def columns: Map[String, Seq[JsonNode]] =
     try
-      Json.parse(string("schemaString").getOrElse("{}")).path("fields").elements.asScala.map { field =>
-        val mapping = field.path("metadata").path("delta.columnMapping.physicalName")
-        field.path("name").asText -> Seq(field.path("type"), mapping)
+      Json.parse(string("schemaString").getOrElse("{}")).path("fields").elements.asScala.map {
+        field =>
+          val mapping = field.path("metadata").path("delta.columnMapping.physicalName")
+          field.path("name").asText -> Seq(field.path("type"), mapping)
       }.toMap
     catch { case _: java.io.IOException => Map.empty }
 }

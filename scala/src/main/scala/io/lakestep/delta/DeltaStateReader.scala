@@ -28,8 +28,9 @@ object DeltaStateReader extends StateReader {
       known.filter(_.sparkContext eq active.sparkContext).orElse(Some(active.newSession()))
     }
     own.foreach { s =>
-      active.conf.getAll.filter(e => Settings.exists(e._1.startsWith)).foreach { case (key, value) =>
-        if (!s.conf.getOption(key).contains(value)) s.conf.set(key, value)
+      active.conf.getAll.filter(e => Settings.exists(e._1.startsWith)).foreach {
+        case (key, value) =>
+          if (!s.conf.getOption(key).contains(value)) s.conf.set(key, value)
       }
     }
     own.getOrElse(active)

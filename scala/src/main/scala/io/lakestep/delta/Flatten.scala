@@ -31,7 +31,8 @@ object Flatten {
 
   def apply(transaction: String, table: Table, staged: Vector[LogCommit]): NetChanges = {
     check(table, staged)
-    val parts = Vector(NetPart(summary(table, staged), net(table, staged))).filter(_.actions.nonEmpty)
+    val parts =
+      Vector(NetPart(summary(table, staged), net(table, staged))).filter(_.actions.nonEmpty)
     result(transaction, table, parts)
   }
 
@@ -86,7 +87,9 @@ object Flatten {
       lastOf(actions.collect { case d: DomainMetadata => d })(_.domain).filterNot { d =>
         d.removed && table.pinned.exists(!_.domains(d.domain))
       } ++
-      lastOf(actions.collect { case t: SetTransaction if !Mark.isOwnAppId(t.appId) => t })(_.appId) ++
+      lastOf(
+        actions.collect { case t: SetTransaction if !Mark.isOwnAppId(t.appId) => t }
+      )(_.appId) ++
       files.collect { case r: RemoveFile => r } ++
       files.collect { case a: AddFile => a } ++
       actions.collect { case c: ChangeFile => c }
@@ -164,8 +167,8 @@ object Flatten {
   private def united(infos: Vector[CommitInfo]): ObjectNode = {
     val body = infos.last.body.deepCopy()
     Seq("operation", "operationParameters", "operationMetrics", "tags").foreach(body.remove)
-    if (infos.map(i => Option(i.body.get("userMetadata"))).distinct.size > 1)
-      body.remove("userMetadata")
+    val notes = infos.flatMap(i => Option(i.body.get("userMetadata"))).filter(_.isTextual)
+    if (notes.nonEmpty) body.put("userMetadata", notes.map(_.asText).distinct.mkString("; "))
     body.put("operation", "TRANSACTION")
     val operations = Json.array()
     infos.foreach(i => operations.add(i.operation.getOrElse("UNKNOWN")))

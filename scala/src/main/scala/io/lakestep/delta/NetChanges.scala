@@ -85,13 +85,16 @@ object NetChanges {
       case _ => throw corrupt("its first line is not the header of net actions")
     }
     def child(name: String) =
-      Option(header.get(name)).collect { case o: com.fasterxml.jackson.databind.node.ObjectNode => o }
+      Option(header.get(name)).collect { case o: com.fasterxml.jackson.databind.node.ObjectNode =>
+        o
+      }
     val parts = lines.tail.foldLeft(Vector.empty[Vector[Action]]) {
       case (all, Other(Part, _)) => all :+ Vector.empty
       case (all, action) if all.nonEmpty => all.init :+ (all.last :+ action)
       case _ => throw corrupt("it has an action outside a part")
     }
-    if (parts.size != header.path("parts").asInt(-1)) throw corrupt("it does not have all its parts")
+    if (parts.size != header.path("parts").asInt(-1))
+      throw corrupt("it does not have all its parts")
     val read = parts.map {
       case (info: CommitInfo) +: actions => NetPart(info, actions)
       case _ => throw corrupt("a part does not begin with commitInfo")

@@ -61,11 +61,13 @@ final class TableLog(store: ObjectStore, val path: String) {
   def tail(version: Long): LogTail = {
     val from = version.max(0L)
     val files = store.list(TablePath.log(path), f"$from%020d")
-    val slots = files.collect { case f if CommitName.matches(f.name) =>
-      Slot(f.name.take(Digits).toLong, f.sizeBytes, f.modifiedMs)
+    val slots = files.collect {
+      case f if CommitName.matches(f.name) =>
+        Slot(f.name.take(Digits).toLong, f.sizeBytes, f.modifiedMs)
     }
-    val checkpoints = files.collect { case f if CheckpointName.matches(f.name) =>
-      f.name.take(Digits).toLong
+    val checkpoints = files.collect {
+      case f if CheckpointName.matches(f.name) =>
+        f.name.take(Digits).toLong
     }.distinct
     LogTail(from, fillHoles(slots), checkpoints)
   }
@@ -88,7 +90,8 @@ final class TableLog(store: ObjectStore, val path: String) {
     else {
       val name = TablePath.slotName(version)
       store.list(TablePath.log(path), name).headOption.filter(_.name == name) match {
-        case Some(f) => lookUp(version + 1, until, found :+ Slot(version, f.sizeBytes, f.modifiedMs))
+        case Some(f) =>
+          lookUp(version + 1, until, found :+ Slot(version, f.sizeBytes, f.modifiedMs))
         case None => found
       }
     }

@@ -70,10 +70,12 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
   private def stagedCommits(): Map[String, FileStatus] =
     chain.segments
       .flatMap(segment => statuses(StagingFolder.ofLog(log, segment)))
-      .filter(s => LogEntry(s.getPath.getName) match {
-        case Commit(version) => version > chain.pin
-        case _ => false
-      })
+      .filter(s =>
+        LogEntry(s.getPath.getName) match {
+          case Commit(version) => version > chain.pin
+          case _ => false
+        }
+      )
       .map(s => s.getPath.getName -> s)
       .toMap
 

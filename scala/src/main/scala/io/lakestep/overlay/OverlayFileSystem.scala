@@ -6,20 +6,9 @@ import java.util.EnumSet
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{
-  BlockLocation,
-  CreateFlag,
-  FSDataInputStream,
-  FSDataOutputStream,
-  FSDataOutputStreamBuilder,
-  FileChecksum,
-  FileStatus,
-  FileSystem,
-  FsServerDefaults,
-  FsStatus,
-  FutureDataInputStreamBuilder,
-  LocatedFileStatus,
-  Path,
-  RemoteIterator
+  BlockLocation, CreateFlag, FSDataInputStream, FSDataOutputStream, FSDataOutputStreamBuilder,
+  FileChecksum, FileStatus, FileSystem, FsServerDefaults, FsStatus, FutureDataInputStreamBuilder,
+  LocatedFileStatus, Path, RemoteIterator
 }
 import org.apache.hadoop.fs.permission.{FsAction, FsPermission}
 import org.apache.hadoop.util.Progressable

@@ -73,7 +73,8 @@ object OverlayPath {
   def isOverlay(path: Path): Boolean = Scheme.equalsIgnoreCase(path.toUri.getScheme)
 
   /** The same for a text as a user types it, which may be no path at all. */
-  def isOverlay(path: String): Boolean = path.regionMatches(true, 0, s"$Scheme:", 0, Scheme.length + 1)
+  def isOverlay(path: String): Boolean =
+    path.regionMatches(true, 0, s"$Scheme:", 0, Scheme.length + 1)
 
   /**
    * The overlay path that `path` writes out.

@@ -39,7 +39,8 @@ object Databases {
     def conf[T](key: io.lakestep.ConfKey[T]): T = key.from(session.conf.getOption)
     Database.open(
       root = root,
-      stores = new HadoopObjectStores(session.sessionState.newHadoopConf(), conf(LakestepConf.SyncFiles)),
+      stores =
+        new HadoopObjectStores(session.sessionState.newHadoopConf(), conf(LakestepConf.SyncFiles)),
       states = DeltaStateReader,
       clock = Clock.system,
       ids = Ids.random,

@@ -50,7 +50,8 @@ object DeltaStatements {
     private def pinned(facts: DeltaFacts): PinnedHeader =
       (Action.parse(facts.metadata), Action.parse(facts.protocol)) match {
         case (m: MetaData, p: Protocol) => PinnedHeader(m, p, facts.domains)
-        case (m, p) => throw new IllegalStateException(s"Delta's header reads as ${m.kind}, ${p.kind}")
+        case (m, p) =>
+          throw new IllegalStateException(s"Delta's header reads as ${m.kind}, ${p.kind}")
       }
   }
 }

@@ -32,7 +32,9 @@ private[lakestep] object InternalClones {
         .nextOption()
         .exists { caller =>
           val name = caller.getClassName
-          name.startsWith("org.apache.spark.sql.") && !name.startsWith("org.apache.spark.sql.connect.")
+          name.startsWith("org.apache.spark.sql.") && !name.startsWith(
+            "org.apache.spark.sql.connect."
+          )
         }
     }
 

@@ -48,10 +48,8 @@ object Lifecycle {
    * a transaction of the session outside would not hold what it writes.
    */
   private def checkBatch(session: SparkSession): Unit =
-    if (
-      Option(session.sparkContext.getLocalProperty("sql.streaming.queryId")).isDefined &&
-      !InternalClones.contains(session)
-    ) throw Errors("LAKESTEP_SESSION_OUTSIDE_BATCH")
+    if (Option(session.sparkContext.getLocalProperty("sql.streaming.queryId")).isDefined &&
+      !InternalClones.contains(session)) throw Errors("LAKESTEP_SESSION_OUTSIDE_BATCH")
 
   def commit(session: SparkSession): CommitReport = {
     val transaction = required(session, "COMMIT")

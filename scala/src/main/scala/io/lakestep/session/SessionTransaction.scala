@@ -111,6 +111,9 @@ final class SessionTransaction(val begun: BegunTransaction, val database: Databa
     }
   }
 
+  /** Whether this thread is inside a statement of the transaction. */
+  def isRunningStatement: Boolean = turn.isHeldByCurrentThread
+
   private def inTurn[T](body: => T): T = {
     turn.lockInterruptibly()
     try body

@@ -14,10 +14,9 @@ import io.lakestep.session.{InternalClones, Lifecycle, Sessions}
 private[sql] object BeforeAutocommit {
 
   def apply(session: SparkSession, command: Command): Unit =
-    if (
-      CommandCatalogue.decide(command) == Decision.Staged &&
-      !Sessions.isOpen(session) && !InternalClones.contains(session)
-    ) Lifecycle.beforeAutocommit(session, tables(command).distinct)
+    if (CommandCatalogue.decide(command) == Decision.Staged &&
+      !Sessions.isOpen(session) && !InternalClones.contains(session))
+      Lifecycle.beforeAutocommit(session, tables(command).distinct)
 
   private def tables(node: LogicalPlan): Seq[Path] =
     DeltaReference.in(node).filterNot(_.isOverlay).map(_.path) ++

@@ -3,14 +3,18 @@ package io.lakestep.sql
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.analysis.{UnresolvedRelation, UnresolvedTable, UnresolvedTableOrView}
+import org.apache.spark.sql.catalyst.analysis.{
+  UnresolvedRelation, UnresolvedTable, UnresolvedTableOrView
+}
 import org.apache.spark.sql.catalyst.plans.logical.{
   AnalysisHelper, AppendData, CreateTableAsSelect, LogicalPlan, OverwriteByExpression,
   OverwritePartitionsDynamic, ReplaceTableAsSelect, UnresolvedDataSource, V2WriteCommand
 }
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
-import org.apache.spark.sql.delta.{UnresolvedPathBasedDeltaTable, UnresolvedPathBasedDeltaTableRelation, UnresolvedPathBasedTable}
+import org.apache.spark.sql.delta.{
+  UnresolvedPathBasedDeltaTable, UnresolvedPathBasedDeltaTableRelation, UnresolvedPathBasedTable
+}
 import org.apache.spark.sql.delta.sources.{DeltaDataSource, DeltaSourceUtils}
 import org.apache.spark.sql.execution.datasources.{
   InsertIntoHadoopFsRelationCommand, SaveIntoDataSourceCommand
@@ -59,8 +63,10 @@ final case class RedirectTables(session: SparkSession) extends Rule[LogicalPlan]
       checkTransactionOption(options)
       options.get("path") match {
         case Some(path) if save.dataSource.isInstanceOf[DeltaDataSource] =>
-          done(save.copy(options = options.originalMap.filterNot(_._1.equalsIgnoreCase("path")) ++
-            pathOption(path, fsOptions(options))))
+          done(save.copy(options =
+            options.originalMap.filterNot(_._1.equalsIgnoreCase("path")) ++
+              pathOption(path, fsOptions(options))
+          ))
         case path =>
           path.foreach(refuseOverlay)
           save

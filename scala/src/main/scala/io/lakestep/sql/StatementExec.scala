@@ -5,7 +5,7 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
-import org.apache.spark.sql.catalyst.plans.logical.{Command, CommandResult, LogicalPlan, ReturnAnswer}
+import org.apache.spark.sql.catalyst.plans.logical.{CommandResult, LogicalPlan, ReturnAnswer}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.classic
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
@@ -14,7 +14,9 @@ import org.apache.spark.unsafe.types.UTF8String
 import io.lakestep.Errors
 import io.lakestep.delta.DeltaHousekeeping
 import io.lakestep.overlay.OverlayPath
-import io.lakestep.session.{DeltaStatements, InternalClones, SessionTransaction, Sessions, StatementKind}
+import io.lakestep.session.{
+  DeltaStatements, InternalClones, SessionTransaction, Sessions, StatementKind
+}
 
 /**
  * The root of a physical plan that reads Delta tables or runs a command. Each time the plan is
@@ -101,14 +103,11 @@ final case class StatementStrategy(session: SparkSession) extends SparkStrategy 
         // Refuses every statement after a failed COMMIT, also one without tables.
         case _ => Sessions.open(session)
       }
-      root match {
-        case command: Command => BeforeAutocommit(session, command)
-        case _ =>
-      }
+      val commands = StatementKinds.commands(root)
+      commands.foreach(BeforeAutocommit(session, _))
       val kind = root match {
         case _: TransactionCommand => None
-        case command: Command if Sessions.isOpen(session) => Some(StatementKinds.of(command))
-        case _ => None
+        case _ => commands.headOption.filter(_ => Sessions.isOpen(session)).map(StatementKinds.of)
       }
       val tables = NoteStatementTables.of(root)
       if (tables.isEmpty && kind.isEmpty) Nil else statement(root, tables, kind)

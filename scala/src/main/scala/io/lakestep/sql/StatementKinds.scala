@@ -1,7 +1,12 @@
 package io.lakestep.sql
 
-import org.apache.spark.sql.catalyst.plans.logical.{AlterTableCommand, Command}
+import org.apache.spark.sql.catalyst.plans.logical.{
+  AlterTableCommand, AppendData, Command, LogicalPlan, OverwriteByExpression,
+  OverwritePartitionsDynamic, Union
+}
+import org.apache.spark.sql.delta.DeltaOptions
 import org.apache.spark.sql.delta.commands.{DescribeDeltaDetailCommand, OptimizeTableCommandBase}
+import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
 
 import io.lakestep.session.StatementKind
 
@@ -13,6 +18,28 @@ private[sql] object StatementKinds {
     case _: OptimizeTableCommandBase => StatementKind.Rewrite
     case _: AlterTableCommand => StatementKind.Metadata
     case other if other.getClass.getSimpleName.startsWith("AlterTable") => StatementKind.Metadata
+    case write if onlyRearranges(write) => StatementKind.Rewrite
     case _ => StatementKind.Data
+  }
+
+  /** The commands that the plan of one statement runs: itself, or those of a multi-insert. */
+  def commands(root: LogicalPlan): Seq[Command] = root match {
+    case command: Command => Seq(command)
+    case union: Union if union.children.forall(_.isInstanceOf[Command]) =>
+      union.children.collect { case command: Command => command }
+    case _ => Nil
+  }
+
+  private def onlyRearranges(write: Command): Boolean = {
+    val options = write match {
+      case save: SaveIntoDataSourceCommand => save.options
+      case append: AppendData => append.writeOptions
+      case overwrite: OverwriteByExpression => overwrite.writeOptions
+      case overwrite: OverwritePartitionsDynamic => overwrite.writeOptions
+      case _ => Map.empty[String, String]
+    }
+    options.exists { case (key, value) =>
+      key.equalsIgnoreCase(DeltaOptions.DATA_CHANGE_OPTION) && value.equalsIgnoreCase("false")
+    }
   }
 }

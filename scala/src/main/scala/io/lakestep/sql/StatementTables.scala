@@ -2,7 +2,7 @@ package io.lakestep.sql
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan, Subquery, UnaryNode}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Subquery, UnaryNode}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.delta.files.TahoeFileIndex
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanHelper, LogicalQueryStage}
@@ -23,7 +23,8 @@ final case class StatementTables(child: LogicalPlan, tables: Set[Path]) extends 
 object NoteStatementTables extends Rule[LogicalPlan] with AdaptiveSparkPlanHelper {
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    case _: StatementTables | _: Subquery | _: Command => plan
+    case _: StatementTables | _: Subquery => plan
+    case statement if StatementKinds.commands(statement).nonEmpty => plan
     case query =>
       val tables = of(query)
       if (tables.isEmpty) query else StatementTables(query, tables)
@@ -36,7 +37,9 @@ object NoteStatementTables extends Rule[LogicalPlan] with AdaptiveSparkPlanHelpe
         case LogicalRelation(HadoopFsRelation(index: TahoeFileIndex, _, _, _, _, _), _, _, _, _) =>
           Set(index.path)
         case cached: InMemoryRelation =>
-          collect(cached.cacheBuilder.cachedPlan) { case s: StatementExec => s.tables }.flatten.toSet
+          collect(cached.cacheBuilder.cachedPlan) { case s: StatementExec =>
+            s.tables
+          }.flatten.toSet
         // What adaptive execution has run already when it plans the rest again.
         case stage: LogicalQueryStage => of(stage.logicalPlan)
       }

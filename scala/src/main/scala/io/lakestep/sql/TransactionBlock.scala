@@ -9,7 +9,8 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
 import org.apache.spark.sql.delta.lakestep.SparkInternals
 
-import io.lakestep.session.Lifecycle
+import io.lakestep.Errors
+import io.lakestep.session.{Lifecycle, Sessions}
 
 /** How a block ends. */
 sealed trait BlockEnd
@@ -43,13 +44,20 @@ final case class ResolveTransactionBlock(session: SparkSession) extends Rule[Log
   }
 
   private def run(block: TransactionBlock): LogicalPlan = {
-    Lifecycle.begin(session, block.begin.name)
+    val id = Lifecycle.begin(session, block.begin.name).id
     val result =
-      try block.pieces.foldLeft(Option.empty[LogicalPlan])((last, p) => execute(p).orElse(last))
+      try
+        block.pieces.foldLeft(Option.empty[LogicalPlan]) { (last, piece) =>
+          val found = execute(piece)
+          requireOpen(id)
+          found.orElse(last)
+        }
       catch {
         case failure: Throwable =>
-          try Lifecycle.rollback(session)
-          catch { case undo: Throwable => failure.addSuppressed(undo) }
+          if (Sessions.isCurrent(session, id)) {
+            try Lifecycle.rollback(session)
+            catch { case undo: Throwable => failure.addSuppressed(undo) }
+          }
           throw failure
       }
     block.end match {
@@ -65,6 +73,16 @@ final case class ResolveTransactionBlock(session: SparkSession) extends Rule[Log
     }
     result.getOrElse(LocalRelation.fromExternalRows(Nil, Nil))
   }
+
+  /** A piece may hide a COMMIT (`EXECUTE IMMEDIATE`); what follows must not run outside. */
+  private def requireOpen(id: String): Unit =
+    if (!Sessions.isOpenTransaction(session, id)) {
+      throw Errors(
+        "LAKESTEP_TRANSACTION_NOT_OPEN",
+        "operation" -> "The next statement of the block",
+        "transaction" -> id
+      )
+    }
 
   /** The rows of a query; None for a command, which Spark runs at once. */
   private def execute(piece: BlockPiece): Option[LogicalPlan] = {

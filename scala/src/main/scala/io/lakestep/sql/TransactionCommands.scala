@@ -125,18 +125,17 @@ final case class Recover() extends TransactionCommand {
     "residue" -> StringType
   )
 
-  override def run(session: SparkSession): Seq[Row] =
-    {
-      val report = Lifecycle.recover(session)
-      report.finished.map { case (entry, end) =>
-        end match {
-          case Finished.Completed(_) => row(entry, "COMPLETED", Nil)
-          case Finished.RolledBack(_, residue) => row(entry, "ROLLED_BACK", residue)
-        }
-      } ++ report.failed.map { case (entry, cause) =>
-        row(entry, s"FAILED: ${cause.getMessage}", Nil)
+  override def run(session: SparkSession): Seq[Row] = {
+    val report = Lifecycle.recover(session)
+    report.finished.map { case (entry, end) =>
+      end match {
+        case Finished.Completed(_) => row(entry, "COMPLETED", Nil)
+        case Finished.RolledBack(_, residue) => row(entry, "ROLLED_BACK", residue)
       }
+    } ++ report.failed.map { case (entry, cause) =>
+      row(entry, s"FAILED: ${cause.getMessage}", Nil)
     }
+  }
 
   private def row(entry: CommitEntry, outcome: String, residue: Seq[String]): Row =
     Row(entry.number, entry.transaction.id, outcome, residue.mkString("; "))

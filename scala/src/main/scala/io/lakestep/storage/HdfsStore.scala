@@ -115,13 +115,14 @@ final class HdfsStore(configuration: Configuration) extends ObjectStore {
     if (ObjectStores.schemeOf(path).isEmpty) new Path(path)
     else
       try new Path(new java.net.URI(path))
-      catch { case e: java.net.URISyntaxException =>
-        throw Errors.caused(
-          "LAKESTEP_STORE_PATH_INVALID",
-          e,
-          "path" -> path,
-          "reason" -> e.getReason
-        )
+      catch {
+        case e: java.net.URISyntaxException =>
+          throw Errors.caused(
+            "LAKESTEP_STORE_PATH_INVALID",
+            e,
+            "path" -> path,
+            "reason" -> e.getReason
+          )
       }
 
   private def readFailed(path: String, e: Throwable) =

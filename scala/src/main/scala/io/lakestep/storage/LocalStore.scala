@@ -3,15 +3,8 @@ package io.lakestep.storage
 import java.io.{FileInputStream, FileOutputStream, IOException, UncheckedIOException}
 import java.nio.channels.{ClosedByInterruptException, FileChannel}
 import java.nio.file.{
-  AccessDeniedException,
-  DirectoryIteratorException,
-  FileAlreadyExistsException,
-  FileSystemException,
-  Files,
-  NoSuchFileException,
-  NotDirectoryException,
-  Path,
-  StandardOpenOption
+  AccessDeniedException, DirectoryIteratorException, FileAlreadyExistsException,
+  FileSystemException, Files, NoSuchFileException, NotDirectoryException, Path, StandardOpenOption
 }
 import java.nio.file.attribute.BasicFileAttributes
 import java.util.UUID
@@ -203,10 +196,8 @@ object LocalStore {
     }
     val condition =
       if (reason.contains("No space left") || reason.contains("quota")) "LAKESTEP_STORE_FULL"
-      else if (
-        e.isInstanceOf[AccessDeniedException] || reason.contains("Permission denied") ||
-        reason.contains("Read-only file system")
-      ) "LAKESTEP_STORE_ACCESS_DENIED"
+      else if (e.isInstanceOf[AccessDeniedException] || reason.contains("Permission denied") ||
+        reason.contains("Read-only file system")) "LAKESTEP_STORE_ACCESS_DENIED"
       else "LAKESTEP_STORE_WRITE_FAILED"
     Errors.caused(condition, e, "path" -> path, "reason" -> reason)
   }

@@ -55,7 +55,8 @@ private[timeline] final class Fields(file: String, node: ObjectNode) {
 
   def longLists(name: String): Vector[Vector[Long]] =
     elements(name).map { list =>
-      if (list.isArray) list.elements.asScala.map(integer(name, _)).toVector else throw missing(name)
+      if (list.isArray) list.elements.asScala.map(integer(name, _)).toVector
+      else throw missing(name)
     }
 
   private def elements(name: String): Vector[JsonNode] =
@@ -72,8 +73,14 @@ private[timeline] object Fields {
 
   def parse(file: String, bytes: Array[Byte]): Fields =
     try new Fields(file, Json.parse(bytes))
-    catch { case NonFatal(e) =>
-      throw Errors.caused("LAKESTEP_TIMELINE_CORRUPT", e, "file" -> file, "reason" -> "it is not whole JSON")
+    catch {
+      case NonFatal(e) =>
+        throw Errors.caused(
+          "LAKESTEP_TIMELINE_CORRUPT",
+          e,
+          "file" -> file,
+          "reason" -> "it is not whole JSON"
+        )
     }
 
   def corrupt(file: String, reason: String): LakestepException =

@@ -37,7 +37,10 @@ final class Timeline(store: ObjectStore, val root: String, ids: Ids, putAttempts
   def id: String = existingId.getOrElse {
     val file = formatFile
     val bytes = Json.text(
-      Json.obj().put("timeline", ids.nextHex()).put("format", Format).set("requiredFeatures", Json.array())
+      Json.obj().put(
+        "timeline",
+        ids.nextHex()
+      ).put("format", Format).set("requiredFeatures", Json.array())
     )
     store.putIfAbsent(file, (bytes + "\n").getBytes("UTF-8")) match {
       case PutOutcome.Unknown(cause) if existingId.isEmpty => throw unclear(file, cause)
@@ -54,7 +57,8 @@ final class Timeline(store: ObjectStore, val root: String, ids: Ids, putAttempts
       throw Errors(
         "LAKESTEP_TIMELINE_FEATURE_UNKNOWN",
         "root" -> root,
-        "features" -> (if (unknown.isEmpty) s"format ${fields.long("format")}" else unknown.mkString(", "))
+        "features" -> (if (unknown.isEmpty) s"format ${fields.long("format")}"
+                       else unknown.mkString(", "))
       )
     fields.string("timeline")
   }
@@ -67,7 +71,8 @@ final class Timeline(store: ObjectStore, val root: String, ids: Ids, putAttempts
     val start = cache.get
     val from = start.finished + 1
     val names = store.list(folder, numbered(from)).map(_.name).toSet
-    val newest = names.iterator.collect { case EntryName(n) => n.toLong }.maxOption.getOrElse(start.next - 1)
+    val newest =
+      names.iterator.collect { case EntryName(n) => n.toLong }.maxOption.getOrElse(start.next - 1)
     val known = start.after(start.finished)
     val prefix = known.foldLeft(start.finishedPrefix) { (view, status) =>
       view.append(withEnd(status, names))
@@ -83,7 +88,8 @@ final class Timeline(store: ObjectStore, val root: String, ids: Ids, putAttempts
 
   private def readEntry(number: Long, before: TimelineView): EntryStatus = {
     val file = entryFile(number)
-    val bytes = store.get(file).getOrElse(throw Fields.corrupt(file, "it is missing before a later entry"))
+    val bytes =
+      store.get(file).getOrElse(throw Fields.corrupt(file, "it is missing before a later entry"))
     val entry = TimelineCodec.decodeEntry(file, bytes)
     if (entry.number != number) throw Fields.corrupt(file, s"it says it is entry ${entry.number}")
     if (entry.previousHash != before.lastHash)
@@ -94,10 +100,16 @@ final class Timeline(store: ObjectStore, val root: String, ids: Ids, putAttempts
   private def withEnd(status: EntryStatus, names: Set[String]): EntryStatus = {
     val number = status.entry.number
     val outcome = status.outcome.orElse(
-      Option.when(names(s"${numbered(number)}.outcome.json"))(readOutcome(number, status.hash)).flatten
+      Option.when(names(s"${numbered(number)}.outcome.json"))(readOutcome(
+        number,
+        status.hash
+      )).flatten
     )
     val rolledBack = status.rolledBack.orElse(
-      Option.when(names(s"${numbered(number)}.rolled_back.json"))(readRolledBack(number, status.hash)).flatten
+      Option.when(names(s"${numbered(number)}.rolled_back.json"))(readRolledBack(
+        number,
+        status.hash
+      )).flatten
     )
     status.copy(outcome = outcome, rolledBack = rolledBack)
   }
@@ -179,7 +191,8 @@ final class Timeline(store: ObjectStore, val root: String, ids: Ids, putAttempts
   def deleteRequested(id: String): Unit = store.delete(requestedFile(id))
 
   private def checkHash(file: String, held: String, actual: String): Unit =
-    if (held != actual) throw Fields.corrupt(file, "the hash that it holds is not that of its entry")
+    if (held != actual)
+      throw Fields.corrupt(file, "the hash that it holds is not that of its entry")
 
   private def unclear(file: String, cause: Throwable) =
     Errors.caused("LAKESTEP_OUTCOME_UNKNOWN", cause, "file" -> file)

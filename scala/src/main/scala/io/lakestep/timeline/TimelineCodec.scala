@@ -101,7 +101,8 @@ object TimelineCodec {
 
   def decodeRolledBack(file: String, content: Array[Byte]): RolledBack = {
     val f = Fields.parse(file, content)
-    if (f.string("outcome") != "rolled_back") throw Fields.corrupt(file, "it is no rolled_back file")
+    if (f.string("outcome") != "rolled_back")
+      throw Fields.corrupt(file, "it is no rolled_back file")
     RolledBack(
       f.long("number"),
       f.string("entryHash"),
@@ -187,7 +188,8 @@ object TimelineCodec {
     metastore = f.optString("metastore"),
     pin = f.long("pin"),
     base = f.long("base"),
-    baseSlot = f.optChild("baseSlot").map(s => SlotStamp(s.long("sizeBytes"), s.long("modifiedMs"))),
+    baseSlot =
+      f.optChild("baseSlot").map(s => SlotStamp(s.long("sizeBytes"), s.long("modifiedMs"))),
     parts = f.int("parts"),
     conflictCapable = f.flag("conflictCapable"),
     dependsOnReads = f.flag("dependsOnReads"),
@@ -247,9 +249,11 @@ object TimelineCodec {
     f.optString("otherTransaction")
   )
 
-  private def list(array: ArrayNode, nodes: Vector[ObjectNode]): Unit = nodes.foreach(n => array.add(n))
+  private def list(array: ArrayNode, nodes: Vector[ObjectNode]): Unit =
+    nodes.foreach(n => array.add(n))
 
-  private def texts(array: ArrayNode, values: Vector[String]): Unit = values.foreach(v => array.add(v))
+  private def texts(array: ArrayNode, values: Vector[String]): Unit =
+    values.foreach(v => array.add(v))
 
   private def bytes(node: ObjectNode): Array[Byte] = (Json.text(node) + "\n").getBytes(UTF_8)
 }

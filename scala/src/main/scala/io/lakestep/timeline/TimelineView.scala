@@ -25,12 +25,14 @@ final case class TimelineView private (
   def status(number: Long): Option[EntryStatus] = statuses.lift((number - First).toInt)
 
   /** Entries after a snapshot, in order. */
-  def after(snapshot: Long): Vector[EntryStatus] = statuses.drop((snapshot - First + 1).max(0L).toInt)
+  def after(snapshot: Long): Vector[EntryStatus] =
+    statuses.drop((snapshot - First + 1).max(0L).toInt)
 
   /** Commit entries that still need somebody, oldest first. */
-  def unfinished: Vector[CommitEntry] = after(finished).filterNot(_.isFinished).map(_.entry).collect {
-    case c: CommitEntry => c
-  }
+  def unfinished: Vector[CommitEntry] =
+    after(finished).filterNot(_.isFinished).map(_.entry).collect {
+      case c: CommitEntry => c
+    }
 
   /** The slot of the last mark of an entry ≤ `snapshot` in a log; with the entry. */
   def lastMark(log: String, snapshot: Long): Option[(Long, Long)] =
@@ -81,7 +83,9 @@ final case class TimelineView private (
     )(whole)
   }
 
-  private def withSlots(entry: CommitEntry, status: EntryStatus): Map[String, Vector[(Long, Long)]] =
+  private def withSlots(
+      entry: CommitEntry,
+      status: EntryStatus): Map[String, Vector[(Long, Long)]] =
     entry.tables.zipWithIndex.foldLeft(settled) { case (all, (table, i)) =>
       TimelineView.lastSlot(status, i).fold(all) { slot =>
         all.updated(table.log, all.getOrElse(table.log, Vector.empty) :+ (entry.number -> slot))

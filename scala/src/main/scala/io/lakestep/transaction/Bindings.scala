@@ -110,13 +110,14 @@ private[transaction] object Bindings {
         def field(name: String) = Option(node.get(name)).filter(_.isTextual).map(_.asText)
           .getOrElse(throw new java.io.IOException(s"its field $name is missing"))
         Binding(field("timeline"), field("log"), field("path"))
-      } catch { case NonFatal(e) =>
-        throw Errors.caused(
-          "LAKESTEP_TIMELINE_CORRUPT",
-          e,
-          "file" -> file,
-          "reason" -> String.valueOf(e.getMessage)
-        )
+      } catch {
+        case NonFatal(e) =>
+          throw Errors.caused(
+            "LAKESTEP_TIMELINE_CORRUPT",
+            e,
+            "file" -> file,
+            "reason" -> String.valueOf(e.getMessage)
+          )
       }
     }
   }

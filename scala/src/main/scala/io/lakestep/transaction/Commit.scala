@@ -73,7 +73,12 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
   }
 
   private def gone(table: WrittenTable): Conflict = Evidence(
-    ConflictCheck.TableGone, table.name, TablePath.normalise(table.path), None, Vector.empty)
+    ConflictCheck.TableGone,
+    table.name,
+    TablePath.normalise(table.path),
+    None,
+    Vector.empty
+  )
 
   private def flatten(
       txn: BegunTransaction,
@@ -118,9 +123,14 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       case other =>
         if (!store.get(file).exists(java.util.Arrays.equals(_, bytes)))
           other match {
-            case PutOutcome.Unknown(cause) => throw Errors.caused("LAKESTEP_OUTCOME_UNKNOWN", cause, "file" -> file)
+            case PutOutcome.Unknown(cause) =>
+              throw Errors.caused("LAKESTEP_OUTCOME_UNKNOWN", cause, "file" -> file)
             case _ =>
-              throw Errors("LAKESTEP_LOG_CORRUPT", "file" -> file, "reason" -> "it holds another commit of this transaction")
+              throw Errors(
+                "LAKESTEP_LOG_CORRUPT",
+                "file" -> file,
+                "reason" -> "it holds another commit of this transaction"
+              )
           }
     }
     if (options.syncDataFiles) dataFiles(path, s.changes).foreach { file =>
@@ -207,7 +217,8 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       case other =>
         val cause = other match {
           case PutOutcome.Unknown(e) => e
-          case _ => doubt.getOrElse(new java.io.IOException(s"entry ${entry.number} cannot be read"))
+          case _ =>
+            doubt.getOrElse(new java.io.IOException(s"entry ${entry.number} cannot be read"))
         }
         readBack(entry) match {
           case Some(true) => Placed.Ours
@@ -240,7 +251,8 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       staged: Vector[Staged],
       reads: Vector[ReadTable]): Unit = {
     val read =
-      if (amendments.helpsReads && isSerializable(txn)) reads.flatMap(r => bindings.find(r.path)).map(_.log)
+      if (amendments.helpsReads && isSerializable(txn))
+        reads.flatMap(r => bindings.find(r.path)).map(_.log)
       else Vector.empty
     val logs = staged.map(_.binding.log).toSet ++ read
     view.unfinished.filter(_.tables.exists(t => logs(t.log))).foreach { entry =>
@@ -264,7 +276,8 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
         val seen = counted.map(checkRead)
         seen.collectFirst { case Left(c) => c } match {
           case Some(conflict) => Left(conflict)
-          case None => Right((written.collect { case Right(c) => c }, seen.collect { case Right(r) => r }))
+          case None =>
+            Right((written.collect { case Right(c) => c }, seen.collect { case Right(r) => r }))
         }
     }
   }
@@ -399,8 +412,26 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     FileSums(files.size.toLong, files.flatMap(_.liveRows).sum, files.map(_.sizeBytes).sum)
 
   private def aborted(entry: Long): Conflict = Conflict(
-    ConflictCheck.Aborted, "", "", Some(entry), None, None, None, Vector.empty, None)
+    ConflictCheck.Aborted,
+    "",
+    "",
+    Some(entry),
+    None,
+    None,
+    None,
+    Vector.empty,
+    None
+  )
 
   private def tooMany(next: Long): Conflict = Conflict(
-    ConflictCheck.TooManyAttempts, "", "", Some(next), None, None, None, Vector.empty, None)
+    ConflictCheck.TooManyAttempts,
+    "",
+    "",
+    Some(next),
+    None,
+    None,
+    None,
+    Vector.empty,
+    None
+  )
 }

@@ -1,6 +1,8 @@
 package io.lakestep.transaction
 
-import io.lakestep.delta.{Action, DomainMetadata, FileAction, LogCommit, Mark, NetPart, SetTransaction}
+import io.lakestep.delta.{
+  Action, DomainMetadata, FileAction, LogCommit, Mark, NetPart, SetTransaction
+}
 import io.lakestep.delta.{MetaData, Protocol}
 
 /**
@@ -112,6 +114,13 @@ object ConflictCheck extends ConflictRules {
 
   /** What a read of a whole table depends on. */
   val reading: OurChanges =
-    OurChanges(Set.empty, removesFiles = false, changesHeader = false, Set.empty, Set.empty,
-      dependsOnReads = true, bakesRows = false)
+    OurChanges(
+      Set.empty,
+      removesFiles = false,
+      changesHeader = false,
+      Set.empty,
+      Set.empty,
+      dependsOnReads = true,
+      bakesRows = false
+    )
 }

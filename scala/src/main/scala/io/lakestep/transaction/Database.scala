@@ -43,8 +43,9 @@ final class Database private[lakestep] (
    */
   def begin(request: BeginRequest): BegunTransaction = {
     val view =
-      if (request.readOnly) { if (timeline.existingId.isEmpty) TimelineView.empty else timeline.refresh() }
-      else {
+      if (request.readOnly) {
+        if (timeline.existingId.isEmpty) TimelineView.empty else timeline.refresh()
+      } else {
         timeline.id
         helpAll()
         timeline.known
@@ -170,7 +171,8 @@ final class Database private[lakestep] (
         case _ if timeline.holds(entry).contains(true) => tidy(open)
         case PutOutcome.Unknown(cause) if attempts <= 1 =>
           throw Errors.caused("LAKESTEP_OUTCOME_UNKNOWN", cause, "file" -> s"entry ${entry.number}")
-        case _ if attempts <= 1 => throw Errors("LAKESTEP_TIMELINE_BUSY", "attempts" -> options.maxAttempts.toString)
+        case _ if attempts <= 1 =>
+          throw Errors("LAKESTEP_TIMELINE_BUSY", "attempts" -> options.maxAttempts.toString)
         case _ => abort(transactions, reason, attempts - 1)
       }
     }
@@ -195,7 +197,8 @@ final class Database private[lakestep] (
 
   private def describe(status: EntryStatus): TransactionStatus =
     (status.entry, status.outcome, status.rolledBack) match {
-      case (entry: CommitEntry, Some(c: Completed), _) => TransactionStatus.Committed(entry, c.slots)
+      case (entry: CommitEntry, Some(c: Completed), _) =>
+        TransactionStatus.Committed(entry, c.slots)
       case (entry: CommitEntry, Some(a: Aborting), Some(end)) =>
         TransactionStatus.RolledBack(entry, a.evidence, Residue.of(entry, end))
       case (entry: CommitEntry, _, _) => TransactionStatus.InFlight(entry)

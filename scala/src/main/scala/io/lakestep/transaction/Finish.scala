@@ -58,7 +58,8 @@ private[transaction] final class Finish(world: World) {
   private def decide(entry: CommitEntry, hash: String): Outcome = {
     val votes = publishAll(entry)
     val existing =
-      if (votes.exists(_.isInstanceOf[Vote.Settled])) timeline.readOutcome(entry.number, hash) else None
+      if (votes.exists(_.isInstanceOf[Vote.Settled])) timeline.readOutcome(entry.number, hash)
+      else None
     existing.getOrElse {
       val conflict = votes.collectFirst {
         case Vote.Conflicting(c) => c
@@ -67,9 +68,15 @@ private[transaction] final class Finish(world: World) {
       val outcome = conflict match {
         case Some(c) => Aborting(entry.number, hash, clock.nowMs(), c)
         case None =>
-          Completed(entry.number, hash, clock.nowMs(), votes.collect { case Vote.Published(s) => s })
+          Completed(
+            entry.number,
+            hash,
+            clock.nowMs(),
+            votes.collect { case Vote.Published(s) => s }
+          )
       }
-      if (conflict.isDefined && !amendments.decidesFirst) entry.tables.indices.foreach(settle(entry, _))
+      if (conflict.isDefined && !amendments.decidesFirst)
+        entry.tables.indices.foreach(settle(entry, _))
       observer.beforeDecision(entry, outcome)
       val decided = timeline.decide(outcome)
       observer.decided(entry, decided)
@@ -85,7 +92,8 @@ private[transaction] final class Finish(world: World) {
       else (entry.tables.indices.toVector.reverse, Vector.empty)
     val votes = inParallel(first)(i => i -> publish(entry, i))
     val more =
-      if (votes.forall(_._2.isInstanceOf[Vote.Published])) inParallel(second)(i => i -> publish(entry, i))
+      if (votes.forall(_._2.isInstanceOf[Vote.Published]))
+        inParallel(second)(i => i -> publish(entry, i))
       else Vector.empty
     (votes ++ more).sortBy(_._1).map(_._2)
   }

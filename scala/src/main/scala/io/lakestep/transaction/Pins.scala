@@ -46,7 +46,9 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
       "version" -> lowest.toString,
       "snapshot" -> txn.snapshot.toString
     )
-    floor.foreach { case (entry, slot) => binding.foreach(b => verify(path, b.log, table, entry, slot)) }
+    floor.foreach { case (entry, slot) =>
+      binding.foreach(b => verify(path, b.log, table, entry, slot))
+    }
     val version = newest(table, tail, ceiling, lowest, txn.requestedAtMs)
     if (tail.slot(version).isEmpty && !tail.checkpoints.contains(version)) throw gone(path, version)
     observer.pinned(txn.id, path, version)
@@ -76,7 +78,14 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
       }.flatten.flatMap(_.headOption)
       // Where the log had been cleaned up the outcome names a later version.
       val first = said.filter(table.read(_).exists(_.mark.exists(_.entry == entry.number)))
-      first.orElse(firstMark(table, tail, entry.tables(index), (base + 1).max(tail.from), head, txn.snapshot))
+      first.orElse(firstMark(
+        table,
+        tail,
+        entry.tables(index),
+        (base + 1).max(tail.from),
+        head,
+        txn.snapshot
+      ))
         .map(_ - 1)
     }
   }
@@ -96,7 +105,8 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
           val below = tail.checkpoints.find(_ >= version).getOrElse(throw gone(table.path, version))
           if (isMarked(table.path, entry, below, snapshot)) throw gone(table.path, version)
           firstMark(table, tail, entry, below + 1, head, snapshot)
-        case Some(c) if c.mark.exists(m => timeline.existingId.contains(m.timeline) && m.entry > snapshot) =>
+        case Some(c)
+            if c.mark.exists(m => timeline.existingId.contains(m.timeline) && m.entry > snapshot) =>
           Some(version)
         case _ => firstMark(table, tail, entry, version + 1, head, snapshot)
       }
@@ -105,7 +115,10 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
   private def isMarked(path: String, entry: EntryTable, version: Long, snapshot: Long): Boolean = {
     val state = states.stateAt(path, version)
     state.metadataId != entry.tableId ||
-    state.txnVersion(Mark.appId(timeline.id, entry.tableId)).exists(StateMark.of(_).entry > snapshot)
+    state.txnVersion(Mark.appId(
+      timeline.id,
+      entry.tableId
+    )).exists(StateMark.of(_).entry > snapshot)
   }
 
   /**

@@ -51,7 +51,15 @@ private[transaction] final class Publish(world: World) {
     def ours(part: Int): OurChanges =
       OurChanges.of(changes.parts.drop(part - 1), table.dependsOnReads)
     def mark(part: Int): Mark =
-      Mark(timeline.id, entry.number, entry.transaction.id, index, part, table.parts, MarkKind.Publish)
+      Mark(
+        timeline.id,
+        entry.number,
+        entry.transaction.id,
+        index,
+        part,
+        table.parts,
+        MarkKind.Publish
+      )
     val appId: String = Mark.appId(timeline.id, table.tableId)
   }
 
@@ -106,7 +114,11 @@ private[transaction] final class Publish(world: World) {
           case PutOutcome.AlreadyExists => loop(job, walk, attempts - 1, unclear)
           case PutOutcome.Unknown(cause) =>
             if (unclear == 0)
-              throw unfinished(job.entry, s"the store of ${job.table.name} does not answer", Some(cause))
+              throw unfinished(
+                job.entry,
+                s"the store of ${job.table.name} does not answer",
+                Some(cause)
+              )
             loop(job, walk, attempts - 1, unclear - 1)
         }
     }
@@ -212,13 +224,17 @@ private[transaction] final class Publish(world: World) {
     if (state.metadataId != job.table.tableId) Left(gone(job))
     else {
       val run = tail.firstOfRun.getOrElse(head)
-      val listed = tail.slots.filter(_.version >= run).flatMap(s => job.log.read(s.version)).filter {
-        _.mark.exists(m => m.isOf(timeline.id, job.entry.number, job.index) && m.kind == MarkKind.Publish)
-      }
+      val listed =
+        tail.slots.filter(_.version >= run).flatMap(s => job.log.read(s.version)).filter {
+          _.mark.exists(m =>
+            m.isOf(timeline.id, job.entry.number, job.index) && m.kind == MarkKind.Publish
+          )
+        }
       val mark = state.txnVersion(job.appId).map(StateMark.of).filter(_.entry >= job.entry.number)
       val known = listed.flatMap(_.mark).map(_.part).maxOption
       // Of two commits of one part the first one landed in a deleted slot.
-      val slots = listed.groupBy(_.mark.map(_.part)).values.map(_.map(_.version).max).toVector.sorted
+      val slots =
+        listed.groupBy(_.mark.map(_.part)).values.map(_.map(_.version).max).toVector.sorted
       mark match {
         case Some(StateMark(entry, _)) if entry > job.entry.number => settled
         case Some(StateMark(_, MarkStatus.Published)) =>
@@ -248,7 +264,8 @@ private[transaction] final class Publish(world: World) {
 
   private def atHead(job: Job, walk: Walk, state: TableState, head: Long): Walk = walk.copy(
     cursor = head,
-    previousMs = job.log.read(head).flatMap(_.info).flatMap(_.inCommitTimestampMs).orElse(walk.previousMs),
+    previousMs =
+      job.log.read(head).flatMap(_.info).flatMap(_.inCommitTimestampMs).orElse(walk.previousMs),
     rowIdHighWaterMark = state.domain(DomainMetadata.RowTracking).flatMap(RowTracking.highWaterMark)
       .orElse(walk.rowIdHighWaterMark)
   )

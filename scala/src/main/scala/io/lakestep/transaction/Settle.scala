@@ -50,10 +50,12 @@ private[transaction] final class Settle(world: World) {
 
   @tailrec
   private def loop(job: Job, attempts: Int, unclear: Int): SettledTable = {
-    if (attempts == 0) throw unfinished(job.entry, s"other writers of ${job.table.name} took every slot")
+    if (attempts == 0)
+      throw unfinished(job.entry, s"other writers of ${job.table.name} took every slot")
     look(job, attempts) match {
       case Done(settled) => settled
-      case Put(_, MarkKind.Close, _, _, _) if !amendments.closes => SettledTable("closed", None, Vector.empty)
+      case Put(_, MarkKind.Close, _, _, _) if !amendments.closes =>
+        SettledTable("closed", None, Vector.empty)
       case Put(head, kind, plan, previousMs, stamped) =>
         if (plan.residue.nonEmpty && !amendments.endsWithResidue)
           throw unfinished(job.entry, s"somebody built upon its files in ${job.table.name}")
@@ -70,7 +72,11 @@ private[transaction] final class Settle(world: World) {
           case PutOutcome.AlreadyExists => loop(job, attempts - 1, unclear)
           case PutOutcome.Unknown(cause) =>
             if (unclear == 0)
-              throw unfinished(job.entry, s"the store of ${job.table.name} does not answer", Some(cause))
+              throw unfinished(
+                job.entry,
+                s"the store of ${job.table.name} does not answer",
+                Some(cause)
+              )
             loop(job, attempts - 1, unclear - 1)
         }
     }
@@ -117,7 +123,11 @@ private[transaction] final class Settle(world: World) {
       end match {
         case Some(c) =>
           val how = if (c.mark.exists(_.kind == MarkKind.Close)) "closed" else "undone"
-          Done(SettledTable(how, Some(c.version), c.info.fold(Vector.empty[String])(PublishedCommit.residueOf)))
+          Done(SettledTable(
+            how,
+            Some(c.version),
+            c.info.fold(Vector.empty[String])(PublishedCommit.residueOf)
+          ))
         case None if own.isEmpty => close(head, previousMs, stampsNow)
         case None =>
           val parts = own.filter(_.mark.exists(_.kind == MarkKind.Publish))

@@ -43,7 +43,8 @@ private[transaction] object UndoPlan {
     val history = History(adds.keySet, own, since, around)
     val touched = since.flatMap(_.files).map(_.path).toSet
     val restored = removes.values.toVector.sortBy(_.path).map(r => r -> restore(r, around))
-    val fits = since.flatMap(_.actions).collect { case m: MetaData => m }.lastOption.forall(around.fits)
+    val fits =
+      since.flatMap(_.actions).collect { case m: MetaData => m }.lastOption.forall(around.fits)
     val unrestorable = restored.collect {
       case (r, add) if !fits || touched(r.path) || !around.exists(add) => r.path
     }
@@ -67,7 +68,9 @@ private[transaction] object UndoPlan {
 
   /** The same from states alone, where commits after the publish are gone. */
   def fromState(changes: NetChanges, now: TableState, around: Surroundings): UndoPlan = {
-    val files = Flatten.net(changes.parts.zipWithIndex.map { case (p, i) => LogCommit(i.toLong, p.actions) })
+    val files = Flatten.net(changes.parts.zipWithIndex.map { case (p, i) =>
+      LogCommit(i.toLong, p.actions)
+    })
     val adds = files.collect { case a: AddFile => a }
     val removes = files.collect { case r: RemoveFile => r }
     val live = now.liveFiles((adds.map(_.path) ++ removes.map(_.path)).toSet)
@@ -75,7 +78,10 @@ private[transaction] object UndoPlan {
     val restored = removes.map(r => r -> restore(r, around))
     val fits = changes.changesHeader || around.fits(now.metaData)
     val unrestorable = restored.collect {
-      case (r, add) if !fits || !around.exists(add) || (live.contains(r.path) && !adds.exists(_.path == r.path)) => r.path
+      case (r, add)
+          if !fits || !around.exists(
+            add
+          ) || (live.contains(r.path) && !adds.exists(_.path == r.path)) => r.path
     }
     if (removes.nonEmpty && (missing.nonEmpty || (unrestorable.nonEmpty && adds.nonEmpty)))
       UndoPlan(Vector.empty, (adds.map(_.path) ++ removes.map(_.path)).distinct.sorted)
@@ -115,10 +121,12 @@ private[transaction] object UndoPlan {
         c.actions.collect { case r: RemoveFile if !tainted(r.path) => r }
           .forall(r => around.exists(restore(r, around)))
       }
-      val consumed = (building ++ rearranging.diff(reversible)).flatMap(removedPaths).toSet & tainted
+      val consumed =
+        (building ++ rearranging.diff(reversible)).flatMap(removedPaths).toSet & tainted
       val (stuck, reversed) = reversible.reverse.foldLeft((consumed, Vector.empty[LogCommit])) {
         case ((all, done), c) =>
-          if (c.files.collect { case a: AddFile => a.path }.exists(all)) (all ++ (removedPaths(c) & tainted), done)
+          if (c.files.collect { case a: AddFile => a.path }.exists(all))
+            (all ++ (removedPaths(c) & tainted), done)
           else (all, c +: done)
       }
       val outputs = reversed.flatMap(_.files).collect { case a: AddFile => a.path }.toSet
@@ -130,7 +138,8 @@ private[transaction] object UndoPlan {
           val gone = removedPaths(c)
           c.files.collect { case a: AddFile if !gone(a.path) => a.path }
         }.distinct,
-        reversedLive = end.collect { case (path, add) if outputs(path) && !ours(path) => add }.toVector,
+        reversedLive =
+          end.collect { case (path, add) if outputs(path) && !ours(path) => add }.toVector,
         restored = reversed.flatMap(_.actions).collect {
           case r: RemoveFile if !tainted(r.path) => restore(r, around)
         }
@@ -156,7 +165,9 @@ private[transaction] object UndoPlan {
   private def restore(removed: RemoveFile, around: Surroundings): AddFile =
     around.original(removed.path).filter(_.dvId == removed.dvId).getOrElse {
       val body = Json.obj().put("path", removed.path)
-      Seq("partitionValues", "size").foreach(f => Option(removed.body.get(f)).foreach(body.set[com.fasterxml.jackson.databind.JsonNode](f, _)))
+      Seq("partitionValues", "size").foreach(f =>
+        Option(removed.body.get(f)).foreach(body.set[com.fasterxml.jackson.databind.JsonNode](f, _))
+      )
       if (!body.has("partitionValues")) body.putObject("partitionValues")
       if (!body.has("size")) body.put("size", 0L)
       body.put("modificationTime", around.nowMs)
@@ -173,8 +184,18 @@ private[transaction] object UndoPlan {
       .put("deletionTimestamp", nowMs)
       .put("dataChange", true)
       .put("extendedFileMetadata", true)
-    Seq("partitionValues", "size", "tags", "deletionVector", "baseRowId", "defaultRowCommitVersion", "stats")
-      .foreach(f => Option(add.body.get(f)).foreach(body.set[com.fasterxml.jackson.databind.JsonNode](f, _)))
+    Seq(
+      "partitionValues",
+      "size",
+      "tags",
+      "deletionVector",
+      "baseRowId",
+      "defaultRowCommitVersion",
+      "stats"
+    )
+      .foreach(f =>
+        Option(add.body.get(f)).foreach(body.set[com.fasterxml.jackson.databind.JsonNode](f, _))
+      )
     RemoveFile(body)
   }
 
@@ -201,14 +222,23 @@ private[transaction] object UndoPlan {
     val domains = ours.collect {
       case d: DomainMetadata if d.domain != DomainMetadata.RowTracking => d.domain
     }.distinct.map { name =>
-      around.before.filterNot(_ => theirs.exists { case d: DomainMetadata => d.domain == name; case _ => false })
+      around.before.filterNot(_ =>
+        theirs.exists { case d: DomainMetadata => d.domain == name; case _ => false }
+      )
         .map(_.domain(name).getOrElse(
-          DomainMetadata(Json.obj().put("domain", name).put("configuration", "").put("removed", true))
+          DomainMetadata(Json.obj().put(
+            "domain",
+            name
+          ).put("configuration", "").put("removed", true))
         ))
         .toRight(s"metadata domain $name")
     }
-    val txns = ours.collect { case t: SetTransaction if !Mark.isOwnAppId(t.appId) => t.appId }.distinct.map { app =>
-      around.before.filterNot(_ => theirs.exists { case t: SetTransaction => t.appId == app; case _ => false })
+    val txns = ours.collect {
+      case t: SetTransaction if !Mark.isOwnAppId(t.appId) => t.appId
+    }.distinct.map { app =>
+      around.before.filterNot(_ =>
+        theirs.exists { case t: SetTransaction => t.appId == app; case _ => false }
+      )
         .map(s => SetTransaction(app, s.txnVersion(app).getOrElse(-1L), around.nowMs))
         .toRight(s"application transaction $app")
     }

@@ -68,7 +68,8 @@ sealed trait CommitOutcome
 object CommitOutcome {
 
   /** Every table holds the transaction; `slots` are the published versions, table by table. */
-  final case class Committed(entry: CommitEntry, slots: Vector[Vector[Long]]) extends CommitOutcome {
+  final case class Committed(entry: CommitEntry, slots: Vector[Vector[Long]])
+      extends CommitOutcome {
 
     /** The newest published version of each written table, by its path. */
     def versions: Map[String, Long] =
@@ -112,7 +113,8 @@ sealed trait TransactionStatus
 object TransactionStatus {
   final case class Open(requested: Requested) extends TransactionStatus
   final case class InFlight(entry: CommitEntry) extends TransactionStatus
-  final case class Committed(entry: CommitEntry, slots: Vector[Vector[Long]]) extends TransactionStatus
+  final case class Committed(entry: CommitEntry, slots: Vector[Vector[Long]])
+      extends TransactionStatus
   final case class RolledBack(entry: CommitEntry, conflict: Conflict, residue: Vector[String])
       extends TransactionStatus
   final case class Aborted(entry: Long) extends TransactionStatus

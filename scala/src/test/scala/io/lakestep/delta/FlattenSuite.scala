@@ -14,7 +14,11 @@ final class FlattenSuite extends AnyFunSuite {
   private def flat(commits: Seq[Action]*): NetChanges = flatIn(table)(commits: _*)
 
   private def flatIn(table: Flatten.Table)(commits: Seq[Action]*): NetChanges =
-    Flatten("tx", table, commits.toVector.zipWithIndex.map { case (c, i) => LogCommit(5L + i, c.toVector) })
+    Flatten(
+      "tx",
+      table,
+      commits.toVector.zipWithIndex.map { case (c, i) => LogCommit(5L + i, c.toVector) }
+    )
 
   private def files(net: NetChanges): Vector[String] = net.actions.collect {
     case f: FileAction => s"${f.kind} ${f.path}${f.dvId.fold("")(d => s"@$d")}"
@@ -36,7 +40,8 @@ final class FlattenSuite extends AnyFunSuite {
   test("a base file with two new deletion vectors: one remove of the first, one add of the last") {
     val net = flat(
       Seq(remove("b"), add("b", Some("d1"))),
-      Seq(remove("b", Some("d1")), add("b", Some("d2"))))
+      Seq(remove("b", Some("d1")), add("b", Some("d2")))
+    )
     assert(files(net) == Vector("remove b", "add b@ud2"))
   }
 
@@ -51,18 +56,27 @@ final class FlattenSuite extends AnyFunSuite {
   test("last metadata, union of protocols, last txn and domain win") {
     val net = flat(
       Seq(metaData("i", "one"), protocol("f1"), txn("app", 1), domain("d", "1")),
-      Seq(metaData("i", "two"), protocol("f2"), txn("app", 2), domain("d", "2"), add("x")))
+      Seq(metaData("i", "two"), protocol("f2"), txn("app", 2), domain("d", "2"), add("x"))
+    )
     val part = net.parts.head
     assert(part.metaData.contains(metaData("i", "two")))
     assert(part.protocol.flatMap(_.writerFeatures).contains(Set("f1", "f2")))
-    assert(part.txns.map(_.version) == Vector(2L) && part.domains.map(_.configuration) == Vector("2"))
+    assert(
+      part.txns.map(_.version) == Vector(2L) && part.domains.map(_.configuration) == Vector("2")
+    )
   }
 
-  test("metadata and protocol that are those of the pin are left out; an unknown domain's removal too") {
+  test(
+    "metadata and protocol that are those of the pin are left out; an unknown domain's removal too"
+  ) {
     val pinned = PinnedHeader(metaData("i"), protocol("fence", "f"), Set("known"))
-    val gone = DomainMetadata(Json.obj().put("domain", "new").put("configuration", "").put("removed", true))
+    val gone =
+      DomainMetadata(Json.obj().put("domain", "new").put("configuration", "").put("removed", true))
     val net = flatIn(table.copy(pinned = Some(pinned)))(
-      Seq(protocol("f")), Seq(metaData("i"), domain("new", "1")), Seq(gone, add("x")))
+      Seq(protocol("f")),
+      Seq(metaData("i"), domain("new", "1")),
+      Seq(gone, add("x"))
+    )
     assert(net.actions.map(_.kind) == Vector("add"))
   }
 
@@ -73,17 +87,31 @@ final class FlattenSuite extends AnyFunSuite {
       CommitInfo(body)
     }
     val one = flat(Seq(metrics("UPDATE", "2"), remove("b"), add("x"))).parts.head.info
-    assert(one.operation.contains("UPDATE") && !one.isBlindAppend && one.body.get("readVersion").asLong == 4)
-    val two = flat(Seq(metrics("WRITE", "2"), add("x")), Seq(metrics("WRITE", "3"), add("y"))).parts.head.info
+    assert(one.operation.contains("UPDATE") && !one.isBlindAppend && one.body.get(
+      "readVersion"
+    ).asLong == 4)
+    val two = flat(
+      Seq(metrics("WRITE", "2"), add("x")),
+      Seq(metrics("WRITE", "3"), add("y"))
+    ).parts.head.info
     assert(two.operation.contains("TRANSACTION") && two.isBlindAppend)
     assert(two.body.path("operationMetrics").get("numOutputRows").asText == "5")
     assert(!two.body.path("operationMetrics").has("executionTimeMs"))
-    assert(!flat(Seq(metrics("WRITE", "2"), add("x")), Seq(metrics("DELETE", "3"), remove("b"))).parts.head.info.isBlindAppend)
+    assert(!flat(
+      Seq(metrics("WRITE", "2"), add("x")),
+      Seq(metrics("DELETE", "3"), remove("b"))
+    ).parts.head.info.isBlindAppend)
   }
 
   test("what one commit cannot say is refused") {
-    assert(refusal(Seq(add("x")), Seq(remove("b"), add("y"), cdc("c"))) == "LAKESTEP_FLATTEN_CHANGE_DATA_FEED")
-    assert(refusal(Seq(add("x")), Seq(remove("b", dataChange = false), add("y", dataChange = false))) ==
+    assert(refusal(
+      Seq(add("x")),
+      Seq(remove("b"), add("y"), cdc("c"))
+    ) == "LAKESTEP_FLATTEN_CHANGE_DATA_FEED")
+    assert(refusal(
+      Seq(add("x")),
+      Seq(remove("b", dataChange = false), add("y", dataChange = false))
+    ) ==
       "LAKESTEP_FLATTEN_MIXED_DATA_CHANGE")
     assert(refusal(Seq(Other("sidecar", Json.obj()))) == "LAKESTEP_FLATTEN_UNKNOWN_ACTION")
     val tracking = table.copy(rowTracking = true)
@@ -104,9 +132,13 @@ final class FlattenSuite extends AnyFunSuite {
 
   test("net actions round-trip, and their hash does not depend on order") {
     val pinned = PinnedHeader(metaData("i"), protocol(), Set.empty)
-    val net = flatIn(table.copy(pinned = Some(pinned)))(Seq(commitInfo("W"), metaData("i", "new"), add("x"), add("y")))
+    val net = flatIn(table.copy(pinned =
+      Some(pinned)
+    ))(Seq(commitInfo("W"), metaData("i", "new"), add("x"), add("y")))
     val back = NetChanges.decode("f", net.encode)
-    assert(back.hash == net.hash && back.encode.sameElements(net.encode) && back.before.map(_.metaData).contains(metaData("i")))
+    assert(back.hash == net.hash && back.encode.sameElements(net.encode) && back.before.map(
+      _.metaData
+    ).contains(metaData("i")))
     assert(flat(Seq(add("x"), add("y"))).hash == flat(Seq(add("y"), add("x"))).hash)
     assert(flat(Seq(add("x"))).hash != flat(Seq(add("y"))).hash)
     val e = intercept[LakestepException](NetChanges.decode("f", net.encode.dropRight(30)))
@@ -114,7 +146,8 @@ final class FlattenSuite extends AnyFunSuite {
   }
 
   test("several commits may be kept as parts") {
-    val commits = Vector(LogCommit(5, Vector(add("x"))), LogCommit(6, Vector(remove("x"), add("y"))))
+    val commits =
+      Vector(LogCommit(5, Vector(add("x"))), LogCommit(6, Vector(remove("x"), add("y"))))
     val net = Flatten.keepingCommits("tx", table, commits)
     assert(net.parts.map(_.actions.size) == Vector(1, 2))
   }
@@ -125,6 +158,7 @@ final class FlattenSuite extends AnyFunSuite {
     assert(TablePath.dataFile("/a", "s3://b/c") == "s3://b/c")
     val dv = Json.obj().put("storageType", "u").put("pathOrInlineDv", "ab^-aqEH.-t@S}K{vb[*k^")
     assert(TablePath.deletionVectorFile("/t", dv).contains(
-      "/t/ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"))
+      "/t/ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
+    ))
   }
 }

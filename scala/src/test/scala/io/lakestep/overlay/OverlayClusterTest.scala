@@ -117,7 +117,12 @@ class OverlayClusterTest extends AnyFunSuite {
     val output = folder.resolve("output")
     val command = Seq(JPath.of(System.getProperty("java.home"), "bin", "java").toString) ++ opens ++
       Seq("-Xmx1g", "-cp", s"$jars${File.separator}*", "org.apache.spark.deploy.SparkSubmit") ++
-      Seq("--master", "local-cluster[2,1,1024]", "--class", "io.lakestep.overlay.OverlayClusterJob") ++
+      Seq(
+        "--master",
+        "local-cluster[2,1,1024]",
+        "--class",
+        "io.lakestep.overlay.OverlayClusterJob"
+      ) ++
       Seq("--jars", (ours ++ deltas).mkString(",")) ++
       Map(
         "spark.ui.enabled" -> "false",

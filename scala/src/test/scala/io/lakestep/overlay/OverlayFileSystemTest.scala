@@ -99,7 +99,9 @@ class OverlayFileSystemTest extends AnyFunSuite with BeforeAndAfterEach {
     val base = table.getFileSystem(conf)
     val (shown, real) = (new Path(over, "data.parquet"), new Path(table, "data.parquet"))
     val (in, own) = (fs.open(shown), base.open(real))
-    assert(in.getClass == own.getClass && in.getWrappedStream.getClass == own.getWrappedStream.getClass)
+    assert(
+      in.getClass == own.getClass && in.getWrappedStream.getClass == own.getWrappedStream.getClass
+    )
     in.close()
     own.close()
     val status = fs.getFileStatus(shown)

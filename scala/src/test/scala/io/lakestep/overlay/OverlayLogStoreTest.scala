@@ -69,7 +69,10 @@ class OverlayLogStoreTest extends AnyFunSuite {
     val physical = StagingFolder.commit(table, "t1", 2)
     assert(Files.exists(JPath.of(physical.toUri.getPath)))
     assert(store.resolvePathOnPhysicalStorage(commit(over, 2), conf) == physical)
-    assert(store.resolvePathOnPhysicalStorage(new Path(over, "x y"), conf) == new Path(table, "x y"))
+    assert(store.resolvePathOnPhysicalStorage(new Path(over, "x y"), conf) == new Path(
+      table,
+      "x y"
+    ))
     assert(!store.isPartialWriteVisible(commit(over, 2), conf))
     assert(read(store, commit(table, 2)) == Seq("base 2"), "the base's version 2 is another")
     assert(

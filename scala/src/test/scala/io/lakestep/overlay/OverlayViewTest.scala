@@ -38,7 +38,9 @@ class OverlayViewTest extends AnyFunSuite with OverlaySession {
   )
 
   for ((form, policy, partSize) <- forms)
-    test(s"foreign commits and $form checkpoints above the pin are invisible, those below are used") {
+    test(
+      s"foreign commits and $form checkpoints above the pin are invisible, those below are used"
+    ) {
       val table = newTable()
       sql(
         s"CREATE TABLE ${named(table)} (id BIGINT) USING delta TBLPROPERTIES " +
@@ -109,7 +111,9 @@ class OverlayViewTest extends AnyFunSuite with OverlaySession {
     val over = overlay(table, 2)
     val fs = over.getFileSystem(spark.sessionState.newHadoopConf())
     val shown = fs.listStatus(new Path(over, "_delta_log")).map(_.getPath.getName)
-    assert(shown.filter(_.contains("compacted")).toSeq == Seq(f"${0}%020d.${1}%020d.compacted.json"))
+    assert(
+      shown.filter(_.contains("compacted")).toSeq == Seq(f"${0}%020d.${1}%020d.compacted.json")
+    )
   }
 
   test("a chain without segments shows a version for ever and refuses every change") {

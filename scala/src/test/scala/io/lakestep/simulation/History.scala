@@ -132,7 +132,8 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
       work: (LakestepClient, SplittableRandom) => Unit): Unit =
     actor(name, times, foreign = false, aims = !name.startsWith("client")) {
       (client, dice, actor) =>
-        val session = new LakestepClient(world, client, root, dice, actor, open(root, rules, publishing(name)))
+        val session =
+          new LakestepClient(world, client, root, dice, actor, open(root, rules, publishing(name)))
         () => work(session, dice)
     }
 
@@ -197,7 +198,14 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
       roots.foreach { root =>
         val client = new SimulatedClient(s"$name$root", world, Faults.none, 0L)
         val session =
-          new LakestepClient(world, client, root, dice, actor, open(root, ConflictCheck, publishing(name)))
+          new LakestepClient(
+            world,
+            client,
+            root,
+            dice,
+            actor,
+            open(root, ConflictCheck, publishing(name))
+          )
         val failed = session.recoverAll().filterNot(_ => world.dropped.exists(world.isDamaged))
         failed.foreach(e =>
           world.violated(s"I6 $name cannot finish an entry of $root: ${describe(e)}")
@@ -238,7 +246,13 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
       ids = client.ids,
       observer = CommitObserver.Silent,
       options =
-        DatabaseOptions(publishing, maxAttempts = 20, putAttempts = 2, publishAttempts = 200, rules = rules),
+        DatabaseOptions(
+          publishing,
+          maxAttempts = 20,
+          putAttempts = 2,
+          publishAttempts = 200,
+          rules = rules
+        ),
       amendments = amendments
     )
 

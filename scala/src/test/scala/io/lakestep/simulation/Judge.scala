@@ -46,8 +46,9 @@ final class Judge(
     case c: CommitEntry if c.tables.exists(t => world.isDamaged(t.path)) =>
       world.counts.event("entry over a damaged table")
     case c: CommitEntry =>
-      val tables = c.tables.zipWithIndex.filterNot(t => world.dropped(t._1.path)).map { case (t, i) =>
-        new SettledLog(c, i, logs(t.path), logs(t.path).marksOf(timeline.id, c.number, i))
+      val tables = c.tables.zipWithIndex.filterNot(t => world.dropped(t._1.path)).map {
+        case (t, i) =>
+          new SettledLog(c, i, logs(t.path), logs(t.path).marksOf(timeline.id, c.number, i))
       }
       tables.foreach(ownMarks)
       e.outcome match {
@@ -174,7 +175,8 @@ final class Judge(
         if (residue.nonEmpty) {
           world.counts.event("residue")
           val isKnown = !residue.exists(_.startsWith("unknown"))
-          if (isKnown && capable <= 1 && !strict && !exposed) violated(s"NEEDLESS ${t.name} left residue")
+          if (isKnown && capable <= 1 && !strict && !exposed)
+            violated(s"NEEDLESS ${t.name} left residue")
         } else undone(t, u.slot)
       }
     }
@@ -199,7 +201,9 @@ final class Judge(
 
   /** The metadata that held after a version. */
   private def header(log: TrueLog, version: Long): Option[MetaData] =
-    log.commits.take(version.toInt + 1).flatMap(_.actions).collect { case m: MetaData => m }.lastOption
+    log.commits.take(version.toInt + 1).flatMap(_.actions).collect { case m: MetaData =>
+      m
+    }.lastOption
 
   /** Nothing of it may be left when no residue is listed. */
   private def undone(t: SettledLog, slot: Long): Unit = t.write.foreach { w =>
@@ -338,11 +342,12 @@ final class Judge(
         val inside = timeline.root != s.root || c.number <= s.entry
         val seen =
           c.tables.zipWithIndex
-            .filter(t => s.pins.contains(t._1.path) && !world.dropped(t._1.path)).map { case (t, i) =>
-            val marks = logs(t.path).marksOf(timeline.id, c.number, i)
-            val (before, after) = marks.partition(_.slot <= s.pins(t.path))
-            (t.path, before.nonEmpty, after.nonEmpty)
-          }
+            .filter(t => s.pins.contains(t._1.path) && !world.dropped(t._1.path)).map {
+              case (t, i) =>
+                val marks = logs(t.path).marksOf(timeline.id, c.number, i)
+                val (before, after) = marks.partition(_.slot <= s.pins(t.path))
+                (t.path, before.nonEmpty, after.nonEmpty)
+            }
         val torn = seen.exists(t => t._2 && t._3) || (seen.exists(_._2) && seen.exists(_._3))
         val wrong =
           timeline.root == s.root && (if (inside) seen.exists(_._3) else seen.exists(_._2))

@@ -64,7 +64,11 @@ final class LakestepClient(
   def probe(tables: Vector[String]): Option[CommitOutcome] = {
     val begun = begin(readOnly = false, IsolationLevel.Snapshot)
     val pins = pin(begun, tables)
-    commit(begun, tables.flatMap(t => stage(begun, t, pins(t), IsolationLevel.Snapshot)), Vector.empty)
+    commit(
+      begun,
+      tables.flatMap(t => stage(begun, t, pins(t), IsolationLevel.Snapshot)),
+      Vector.empty
+    )
     world.attempts.lastOption.flatMap(_.answer)
   }
 
@@ -209,7 +213,13 @@ final class LakestepClient(
       staged: Vector[(PlannedWrite, WrittenTable)],
       reads: Vector[ReadTable]): Unit = {
     val attempt =
-      new Attempt(client.name, root, begun.id, staged.map(_._1), reads.map(r => r.path -> r.pin).toMap)
+      new Attempt(
+        client.name,
+        root,
+        begun.id,
+        staged.map(_._1),
+        reads.map(r => r.path -> r.pin).toMap
+      )
     world.tries(attempt)
     val tables = staged.map(_._1.table) ++ reads.map(_.path)
     // As a session does: what throws has no entry, and what conflicts without one has none.

@@ -29,7 +29,8 @@ class GrammarSuite extends AnyFunSuite {
         case Command(other) => other.toString
         case Block(_, pieces, BlockEnd.Commit) => s"block commit ${pieces.size}"
         case Block(_, pieces, BlockEnd.Rollback) => s"block rollback ${pieces.size}"
-      } catch {
+      }
+    catch {
       case e: LakestepException if e.getCondition == "LAKESTEP_BLOCK_NOT_FINISHED" => "unfinished"
     }
 

@@ -37,10 +37,12 @@ final class ObjectStoreSuite extends AnyFunSuite {
     val path = s"${folder()}/x"
     val (threads, start) = (8, new CountDownLatch(1))
     val pool = Executors.newFixedThreadPool(threads)
-    val results = (1 to threads).map(i => pool.submit { () =>
-      start.await()
-      store.putIfAbsent(path, bytes(i.toString))
-    })
+    val results = (1 to threads).map(i =>
+      pool.submit { () =>
+        start.await()
+        store.putIfAbsent(path, bytes(i.toString))
+      }
+    )
     start.countDown()
     assert(results.map(_.get).count(_ == PutOutcome.Created) == 1)
     pool.shutdown()
@@ -94,11 +96,13 @@ final class ObjectStoreSuite extends AnyFunSuite {
         val dir = s"${folder()}/many"
         (1 to 100).foreach(i => store.putIfAbsent(s"$dir/${i % 5}/$i", bytes("x")))
         val start = new CountDownLatch(1)
-        val all = (1 to threads).map(_ => pool.submit { () =>
-          start.await()
-          store.deleteFolder(dir)
-          true
-        })
+        val all = (1 to threads).map(_ =>
+          pool.submit { () =>
+            start.await()
+            store.deleteFolder(dir)
+            true
+          }
+        )
         start.countDown()
         all.foreach(_.get)
         assert(!Files.exists(Path.of(dir)))
@@ -109,14 +113,23 @@ final class ObjectStoreSuite extends AnyFunSuite {
   test("a name that cannot be written leaves nothing behind and says so") {
     val dir = folder()
     store.putIfAbsent(s"$dir/file", bytes("x"))
-    assert(condition(store.putIfAbsent(s"$dir/file/below", bytes("x"))) == "LAKESTEP_STORE_WRITE_FAILED")
-    assert(condition(store.putIfAbsent("/proc/lakestep/x", bytes("x"))).startsWith("LAKESTEP_STORE_"))
+    assert(condition(store.putIfAbsent(
+      s"$dir/file/below",
+      bytes("x")
+    )) == "LAKESTEP_STORE_WRITE_FAILED")
+    assert(condition(store.putIfAbsent(
+      "/proc/lakestep/x",
+      bytes("x")
+    )).startsWith("LAKESTEP_STORE_"))
     assert(condition(store.putIfAbsent("/dev/full/x", bytes("x"))).startsWith("LAKESTEP_STORE_"))
   }
 
   test("a full disk, a forbidden and a read-only one are told apart by what the system says") {
     def said(reason: String) =
-      LocalStore.explain("/x", new java.nio.file.FileSystemException("/x", null, reason)).getCondition
+      LocalStore.explain(
+        "/x",
+        new java.nio.file.FileSystemException("/x", null, reason)
+      ).getCondition
     assert(said("No space left on device") == "LAKESTEP_STORE_FULL")
     assert(said("Disk quota exceeded") == "LAKESTEP_STORE_FULL")
     assert(said("Permission denied") == "LAKESTEP_STORE_ACCESS_DENIED")

@@ -11,14 +11,43 @@ final class TimelineSuite extends AnyFunSuite {
   private def requested(id: String) =
     Requested(id, Some("näme \"q\""), "me", "app", "SNAPSHOT", 3, 17)
 
-  private val table = EntryTable("log", "id", "/t", "t", Some("hive"), -1, 7, Some(SlotStamp(1, 2)), 2,
-    conflictCapable = true, dependsOnReads = false, "hash", Some("m"), None, inCommitTimestamps = true,
-    Some(5), Some(RowIds(1, 2)), FileSums(1, 2, 3), FileSums(0, 0, 0))
+  private val table = EntryTable(
+    "log",
+    "id",
+    "/t",
+    "t",
+    Some("hive"),
+    -1,
+    7,
+    Some(SlotStamp(1, 2)),
+    2,
+    conflictCapable = true,
+    dependsOnReads = false,
+    "hash",
+    Some("m"),
+    None,
+    inCommitTimestamps = true,
+    Some(5),
+    Some(RowIds(1, 2)),
+    FileSums(1, 2, 3),
+    FileSums(0, 0, 0)
+  )
 
   private def commit(number: Long, previous: String, id: String = "t1") = CommitEntry(
-    number, previous, 10, 1, requested(id), Some("msg"),
-    Vector(table, table.copy(metastore = None, baseSlot = None, rowIds = None, inCommitTimestampMs = None)),
-    Vector(EntryRead("l", "/r", "r", 1, 2)), Vector(Json.obj().put("drop", "x")), Vector("k"))
+    number,
+    previous,
+    10,
+    1,
+    requested(id),
+    Some("msg"),
+    Vector(
+      table,
+      table.copy(metastore = None, baseSlot = None, rowIds = None, inCommitTimestampMs = None)
+    ),
+    Vector(EntryRead("l", "/r", "r", 1, 2)),
+    Vector(Json.obj().put("drop", "x")),
+    Vector("k")
+  )
 
   private val conflict =
     Conflict("rule", "t", "/t", Some(3), None, Some("u"), None, Vector("f"), Some("t2"))
@@ -26,9 +55,15 @@ final class TimelineSuite extends AnyFunSuite {
   test("every kind of file round-trips") {
     val entries = Seq(commit(1, ""), AbortEntry(2, "h", 3, Vector("t1", "t2"), "why"))
     entries.foreach(e => assert(TimelineCodec.decodeEntry("f", TimelineCodec.encode(e)) == e))
-    val outcomes = Seq(Completed(1, "h", 2, Vector(Vector(3, 4), Vector.empty)), Aborting(1, "h", 2, conflict))
+    val outcomes =
+      Seq(Completed(1, "h", 2, Vector(Vector(3, 4), Vector.empty)), Aborting(1, "h", 2, conflict))
     outcomes.foreach(o => assert(TimelineCodec.decodeOutcome("f", TimelineCodec.encode(o)) == o))
-    val end = RolledBack(1, "h", 2, Vector(SettledTable("undone", Some(3), Vector("x")), SettledTable("gone", None, Vector.empty)))
+    val end = RolledBack(
+      1,
+      "h",
+      2,
+      Vector(SettledTable("undone", Some(3), Vector("x")), SettledTable("gone", None, Vector.empty))
+    )
     assert(TimelineCodec.decodeRolledBack("f", TimelineCodec.encode(end)) == end)
     val r = requested("t1").copy(name = None)
     assert(TimelineCodec.decodeRequested("f", TimelineCodec.encode(r)) == r)
@@ -42,7 +77,9 @@ final class TimelineSuite extends AnyFunSuite {
     def file(name: String): String = s"/db/timeline/$name"
     def fill(timeline: Timeline): Unit = {
       timeline.id
-      (1 to 3).foreach(i => timeline.putEntry(commit(i.toLong, timeline.refresh().lastHash, s"t$i")))
+      (1 to 3).foreach(i =>
+        timeline.putEntry(commit(i.toLong, timeline.refresh().lastHash, s"t$i"))
+      )
       val view = timeline.refresh()
       timeline.decide(Completed(1, view.status(1).get.hash, 5, Vector(Vector(8), Vector(9))))
       ()
@@ -64,8 +101,13 @@ final class TimelineSuite extends AnyFunSuite {
 
   test("unknown required features are refused") {
     val f = new Fixture
-    f.store.putIfAbsent("/db/format.json", """{"timeline":"x","format":1,"requiredFeatures":["future"]}""".getBytes)
-    assert(intercept[LakestepException](f.open().id).getCondition == "LAKESTEP_TIMELINE_FEATURE_UNKNOWN")
+    f.store.putIfAbsent(
+      "/db/format.json",
+      """{"timeline":"x","format":1,"requiredFeatures":["future"]}""".getBytes
+    )
+    assert(
+      intercept[LakestepException](f.open().id).getCondition == "LAKESTEP_TIMELINE_FEATURE_UNKNOWN"
+    )
   }
 
   test("views: finished prefix, next number, unfinished entries, last marks") {
@@ -89,18 +131,25 @@ final class TimelineSuite extends AnyFunSuite {
     val random = new scala.util.Random(seed)
     val size = 12
     val entries = (1 to size).map { i =>
-      if (i % 5 == 0) AbortEntry(i.toLong, "", 0L, Vector(s"x$i"), "why") else commit(i.toLong, "", s"t$i")
+      if (i % 5 == 0) AbortEntry(i.toLong, "", 0L, Vector(s"x$i"), "why")
+      else commit(i.toLong, "", s"t$i")
     }
 
     /** What somebody may know of the first entries; ends are known in any order. */
     def view(ends: Int => Boolean, length: Int): TimelineView =
       entries.take(length).foldLeft(TimelineView.empty) { (view, e) =>
         val isCommit = e.isInstanceOf[CommitEntry]
-        val end = Option.when(isCommit && ends(e.number.toInt))(Completed(e.number, "", 0L, Vector(Vector(e.number), Vector(e.number))))
+        val end = Option.when(isCommit && ends(e.number.toInt))(Completed(
+          e.number,
+          "",
+          0L,
+          Vector(Vector(e.number), Vector(e.number))
+        ))
         view.append(EntryStatus(e, "", end, None))
       }
     (1 to 500).foreach { _ =>
-      val (a, b) = (entries.map(_ => random.nextInt(3) > 0), entries.map(_ => random.nextInt(3) > 0))
+      val (a, b) =
+        (entries.map(_ => random.nextInt(3) > 0), entries.map(_ => random.nextInt(3) > 0))
       val (n, m) = (random.nextInt(size + 1), random.nextInt(size + 1))
       val (one, other) = (view(i => a(i - 1), n), view(i => b(i - 1), m))
       val both = view(i => (i <= n && a(i - 1)) || (i <= m && b(i - 1)), n.max(m))
@@ -112,8 +161,12 @@ final class TimelineSuite extends AnyFunSuite {
   test("numbers that are none are corruption, not zero") {
     val bytes = new String(TimelineCodec.encode(Completed(1, "h", 2, Vector(Vector(3, 4)))))
     for (bad <- Seq("[[\"x\",4]]", "[3,4]", "[[3.5,4]]", "[[99999999999999999999,4]]"))
-      assert(corrupt(TimelineCodec.decodeOutcome("f", bytes.replace("[[3,4]]", bad).getBytes)) == "f", bad)
-    val entry = new String(TimelineCodec.encode(commit(1, ""))).replace("\"parts\":2", "\"parts\":3000000000")
+      assert(
+        corrupt(TimelineCodec.decodeOutcome("f", bytes.replace("[[3,4]]", bad).getBytes)) == "f",
+        bad
+      )
+    val entry =
+      new String(TimelineCodec.encode(commit(1, ""))).replace("\"parts\":2", "\"parts\":3000000000")
     assert(corrupt(TimelineCodec.decodeEntry("f", entry.getBytes)) == "f")
   }
 

@@ -88,7 +88,9 @@ final class BindingSuite extends AnyFunSuite {
       override def sync(path: String): Unit = store.sync(path)
       override def list(dir: String, from: String) = {
         val found = store.list(dir, from)
-        if (dir == log && listings.incrementAndGet() <= 3) { s.lake.foreign("A", s.lake.add("f")); () }
+        if (dir == log && listings.incrementAndGet() <= 3) {
+          s.lake.foreign("A", s.lake.add("f")); ()
+        }
         found
       }
     }
@@ -108,7 +110,11 @@ final class BindingSuite extends AnyFunSuite {
     s.lake.stage(txn, "C", 1, s.lake.add("y"))
     assert(s.condition(s.db.commit(txn, Seq(s.lake.written("C", 1)))) == "LAKESTEP_TABLE_IS_A_COPY")
     s.append("A", "z")
-    assert(s.condition(s.lake.client().pin(s.lake.begin(s.db), s.lake.path("C"), -1)) == "LAKESTEP_TABLE_IS_A_COPY")
+    assert(s.condition(s.lake.client().pin(
+      s.lake.begin(s.db),
+      s.lake.path("C"),
+      -1
+    )) == "LAKESTEP_TABLE_IS_A_COPY")
     assert(s.lake.live("A") == Set("a1", "x", "z"))
   }
 

@@ -28,7 +28,8 @@ final class CommitSuite extends AnyFunSuite {
       db.commit(txn, Seq(lake.written("A", a), lake.written("B", b)))
     }
 
-    def isDone: Boolean = Set("a2", "a3").subsetOf(lake.live("A")) && !lake.live("A")("a1") && lake.live("B")("b2")
+    def isDone: Boolean =
+      Set("a2", "a3").subsetOf(lake.live("A")) && !lake.live("A")("a1") && lake.live("B")("b2")
     def isUndone: Boolean = lake.live("A")("a1") && !lake.live("A")("a3") && !lake.live("B")("b2")
     def ownCommits(table: String): Vector[Mark] =
       (0L to lake.head(table)).toVector.flatMap(v => lake.log(table).read(v)).flatMap(_.mark)
@@ -69,7 +70,9 @@ final class CommitSuite extends AnyFunSuite {
     val commit = s.lake.log("A").read(1).getOrElse(fail())
     assert(commit.actions.head.isInstanceOf[CommitInfo])
     assert(commit.mark.exists(m => m.entry == 1 && m.table == 0 && m.kind == MarkKind.Publish))
-    assert(commit.actions.collectFirst { case r: RemoveFile => r.body.get("deletionTimestamp").asLong }
+    assert(commit.actions.collectFirst { case r: RemoveFile =>
+      r.body.get("deletionTimestamp").asLong
+    }
       .contains(s.lake.clock.nowMs()))
     val state = s.lake.states.stateAt(s.lake.path("A"), 1)
     assert(state.txnVersion(Mark.appId(db.timeline.id, "id-A")).contains(5L))
@@ -81,7 +84,8 @@ final class CommitSuite extends AnyFunSuite {
     val store = s.lake.store.asInstanceOf[MemoryStore]
     val db = s.lake.client()
     s.run(db, { store.requests = Vector.empty })
-    val puts = store.requests.filter(_.startsWith("put ")).filterNot(_.contains("_delta_log/_lakestep/"))
+    val puts =
+      store.requests.filter(_.startsWith("put ")).filterNot(_.contains("_delta_log/_lakestep/"))
     assert(puts.size == 4, puts.mkString("\n"))
   }
 
@@ -171,8 +175,12 @@ final class CommitSuite extends AnyFunSuite {
   test("a foreign OPTIMIZE of what is undone is reversed") {
     val s = scene(rewriteB = true)
     val db = s.lake.client(onPublished("A") {
-      s.lake.foreign("A", s.lake.remove("a3", dataChange = false), s.lake.remove("a2", dataChange = false),
-        s.lake.add("packed", dataChange = false))
+      s.lake.foreign(
+        "A",
+        s.lake.remove("a3", dataChange = false),
+        s.lake.remove("a2", dataChange = false),
+        s.lake.add("packed", dataChange = false)
+      )
       s.lake.foreign("B", s.lake.remove("b1"))
       ()
     })
@@ -225,11 +233,14 @@ final class CommitSuite extends AnyFunSuite {
       var pending = foreignConflict
       val observer = new Delegating(crash) {
         override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit = {
-          if (pending && t.name == "A") { pending = false; s.lake.foreign("B", s.lake.remove("b1")) }
+          if (pending && t.name == "A") {
+            pending = false; s.lake.foreign("B", s.lake.remove("b1"))
+          }
           super.published(e, t, part, slot)
         }
       }
-      try { s.run(s.lake.client(observer)); () } catch { case _: Crash => () }
+      try { s.run(s.lake.client(observer)); () }
+      catch { case _: Crash => () }
       check(s, s.lake.client())
       crash.crashed
     }.takeWhile(identity).size
@@ -245,14 +256,18 @@ final class CommitSuite extends AnyFunSuite {
     override def validated(t: String): Unit = to.validated(t)
     override def beforeOrder(e: CommitEntry): Unit = to.beforeOrder(e)
     override def ordered(e: CommitEntry): Unit = to.ordered(e)
-    override def beforePublish(e: CommitEntry, t: EntryTable, p: Int, s: Long): Unit = to.beforePublish(e, t, p, s)
-    override def published(e: CommitEntry, t: EntryTable, p: Int, s: Long): Unit = to.published(e, t, p, s)
+    override def beforePublish(e: CommitEntry, t: EntryTable, p: Int, s: Long): Unit =
+      to.beforePublish(e, t, p, s)
+    override def published(e: CommitEntry, t: EntryTable, p: Int, s: Long): Unit =
+      to.published(e, t, p, s)
     override def beforeDecision(e: CommitEntry, o: Outcome): Unit = to.beforeDecision(e, o)
     override def decided(e: CommitEntry, o: Outcome): Unit = to.decided(e, o)
-    override def beforeSettle(e: CommitEntry, t: EntryTable, s: Long): Unit = to.beforeSettle(e, t, s)
+    override def beforeSettle(e: CommitEntry, t: EntryTable, s: Long): Unit =
+      to.beforeSettle(e, t, s)
     override def settled(e: CommitEntry, t: EntryTable, s: Long): Unit = to.settled(e, t, s)
     override def beforeRolledBack(e: CommitEntry): Unit = to.beforeRolledBack(e)
-    override def rolledBack(e: CommitEntry, end: io.lakestep.timeline.RolledBack): Unit = to.rolledBack(e, end)
+    override def rolledBack(e: CommitEntry, end: io.lakestep.timeline.RolledBack): Unit =
+      to.rolledBack(e, end)
     override def beforeCleanUp(t: String): Unit = to.beforeCleanUp(t)
   }
 
@@ -284,7 +299,8 @@ final class CommitSuite extends AnyFunSuite {
   test("two helpers at once, one held before each of its steps, agree") {
     val steps = Iterator.from(1).map { n =>
       val s = scene()
-      try { s.run(s.lake.client(onOrdered(throw new Crash))); () } catch { case _: Crash => () }
+      try { s.run(s.lake.client(onOrdered(throw new Crash))); () }
+      catch { case _: Crash => () }
       var calls = 0
       var held = false
       val slow = new CommitObserver {
@@ -304,10 +320,13 @@ final class CommitSuite extends AnyFunSuite {
     assert(steps >= 6)
   }
 
-  test("a helper that slept before its publish wakes after the rollback: its commit does not last") {
+  test(
+    "a helper that slept before its publish wakes after the rollback: its commit does not last"
+  ) {
     val s = scene(rewriteB = true)
     // The owner orders and dies; a helper is about to publish B while somebody else rolls back.
-    try { s.run(s.lake.client(onOrdered(throw new Crash))); () } catch { case _: Crash => () }
+    try { s.run(s.lake.client(onOrdered(throw new Crash))); () }
+    catch { case _: Crash => () }
     val run = once {
       s.lake.foreign("B", s.lake.remove("b1"))
       s.lake.client().recover()
@@ -326,7 +345,8 @@ final class CommitSuite extends AnyFunSuite {
     val s = scene(rewriteB = true)
     val strict = new ConflictRules {
       override def version: Int = 99
-      override def check(ours: OurChanges, theirs: LogCommit): Option[Finding] = Some(Finding("strict", Vector.empty))
+      override def check(ours: OurChanges, theirs: LogCommit): Option[Finding] =
+        Some(Finding("strict", Vector.empty))
     }
     val owner = s.lake.client(onPublished("A") {
       s.lake.foreign("B", s.lake.add("f"))
@@ -364,7 +384,9 @@ final class CommitSuite extends AnyFunSuite {
       override def validated(transaction: String): Unit =
         if (!ran.getAndSet(true)) { killer.abort(Seq(transaction), "silent"); () }
     })
-    assert(s.run(zombie).asInstanceOf[CommitOutcome.Conflicted].conflict.rule == ConflictCheck.Aborted)
+    assert(
+      s.run(zombie).asInstanceOf[CommitOutcome.Conflicted].conflict.rule == ConflictCheck.Aborted
+    )
   }
 
   test("a transaction that has its entry cannot be aborted") {
@@ -372,7 +394,8 @@ final class CommitSuite extends AnyFunSuite {
     val killer = s.lake.client()
     var ended = Vector("?")
     val db = s.lake.client(new CommitObserver {
-      override def ordered(entry: CommitEntry): Unit = ended = killer.abort(Seq(entry.transaction.id), "silent")
+      override def ordered(entry: CommitEntry): Unit =
+        ended = killer.abort(Seq(entry.transaction.id), "silent")
     })
     assert(s.run(db).isInstanceOf[CommitOutcome.Committed] && ended.isEmpty)
   }
@@ -406,7 +429,8 @@ final class CommitSuite extends AnyFunSuite {
   }
 
   test("publish and outcome without an answer: done once") {
-    for (effect <- Seq(true, false); target <- Seq("A/_delta_log/00000000000000000001.json", "outcome.json")) {
+    for (effect <- Seq(true, false);
+      target <- Seq("A/_delta_log/00000000000000000001.json", "outcome.json")) {
       val s = scene()
       var left = 1
       s.lake.store.asInstanceOf[MemoryStore].interceptPut = (path, put) =>
@@ -422,7 +446,8 @@ final class CommitSuite extends AnyFunSuite {
 
   test("log cleaned up under a late helper: it publishes at the head when nothing conflicts") {
     val s = scene()
-    try { s.run(s.lake.client(onOrdered(throw new Crash))); () } catch { case _: Crash => () }
+    try { s.run(s.lake.client(onOrdered(throw new Crash))); () }
+    catch { case _: Crash => () }
     (1 to 3).foreach(i => s.lake.foreign("A", s.lake.add(s"f$i")))
     JsonStates.cleanUp(s.lake.store, s.lake.path("A"))
     assert(s.lake.client().recover().failed.isEmpty)
@@ -431,7 +456,8 @@ final class CommitSuite extends AnyFunSuite {
 
   test("log cleaned up after the publish: the mark in the state says so") {
     val s = scene()
-    try { s.run(s.lake.client(onPublished("A")(throw new Crash))); () } catch { case _: Crash => () }
+    try { s.run(s.lake.client(onPublished("A")(throw new Crash))); () }
+    catch { case _: Crash => () }
     (1 to 3).foreach(i => s.lake.foreign("A", s.lake.add(s"f$i")))
     JsonStates.cleanUp(s.lake.store, s.lake.path("A"))
     val db = s.lake.client()
@@ -443,7 +469,8 @@ final class CommitSuite extends AnyFunSuite {
 
   test("log cleaned up, and a file that is removed is gone: rolled back") {
     val s = scene()
-    try { s.run(s.lake.client(onOrdered(throw new Crash))); () } catch { case _: Crash => () }
+    try { s.run(s.lake.client(onOrdered(throw new Crash))); () }
+    catch { case _: Crash => () }
     s.lake.foreign("A", s.lake.remove("a1"))
     s.lake.foreign("A", s.lake.add("f"))
     JsonStates.cleanUp(s.lake.store, s.lake.path("A"))
@@ -476,7 +503,9 @@ final class CommitSuite extends AnyFunSuite {
       s.lake.store.list(TablePath.log(s.lake.path("A")), "0")
         .foreach(f => s.lake.store.delete(TablePath.log(s.lake.path("A")) + "/" + f.name))
     })
-    assert(s.run(db).asInstanceOf[CommitOutcome.Conflicted].conflict.rule == ConflictCheck.TableGone)
+    assert(
+      s.run(db).asInstanceOf[CommitOutcome.Conflicted].conflict.rule == ConflictCheck.TableGone
+    )
     assert(!s.lake.live("B")("b2") && db.timeline.refresh().finished == 1)
   }
 
@@ -493,7 +522,8 @@ final class CommitSuite extends AnyFunSuite {
     assert(twoParts(s.lake, s.lake.client()).isInstanceOf[CommitOutcome.Committed])
     assert(s.lake.live("A") == Set("a1", "a2", "x2") && s.lake.head("A") == 2)
     val t = scene()
-    try { twoParts(t.lake, t.lake.client(onPublished("A")(throw new Crash))); () } catch { case _: Crash => () }
+    try { twoParts(t.lake, t.lake.client(onPublished("A")(throw new Crash))); () }
+    catch { case _: Crash => () }
     assert(t.lake.live("A")("x1"))
     t.lake.client().recover()
     assert(t.lake.live("A") == Set("a1", "a2", "x2") && t.lake.live("B")("b2"))
@@ -515,7 +545,10 @@ final class CommitSuite extends AnyFunSuite {
     def condition(body: => Any) = intercept[LakestepException] { body; () }.getCondition
     assert(condition(other.pin(txn, s.lake.path("A"), -1)) == "LAKESTEP_TABLE_OF_ANOTHER_TIMELINE")
     s.lake.stage(txn, "A", 1, s.lake.add("z"))
-    assert(condition(other.commit(txn, Seq(s.lake.written("A", 1)))) == "LAKESTEP_TABLE_OF_ANOTHER_TIMELINE")
+    assert(condition(other.commit(
+      txn,
+      Seq(s.lake.written("A", 1))
+    )) == "LAKESTEP_TABLE_OF_ANOTHER_TIMELINE")
   }
 
   test("losing the order point again and again is a conflict") {
@@ -523,10 +556,17 @@ final class CommitSuite extends AnyFunSuite {
     val rival = s.lake.client()
     val options = DatabaseOptions(syncDataFiles = false, maxAttempts = 3)
     var n = 0
-    val db = s.lake.client(new CommitObserver {
-      override def beforeOrder(entry: CommitEntry): Unit = { n += 1; rival.abort(Seq(f"t9$n%031x"), "x"); () }
-    }, options = options)
-    assert(s.run(db).asInstanceOf[CommitOutcome.Conflicted].conflict.rule == ConflictCheck.TooManyAttempts)
+    val db = s.lake.client(
+      new CommitObserver {
+        override def beforeOrder(entry: CommitEntry): Unit = {
+          n += 1; rival.abort(Seq(f"t9$n%031x"), "x"); ()
+        }
+      },
+      options = options
+    )
+    assert(s.run(
+      db
+    ).asInstanceOf[CommitOutcome.Conflicted].conflict.rule == ConflictCheck.TooManyAttempts)
     assert(n == 3)
   }
 
@@ -547,13 +587,15 @@ final class CommitSuite extends AnyFunSuite {
   }
 
   test("SERIALIZABLE: what was only read has changed: conflict; SNAPSHOT allows it") {
-    for ((level, conflicts) <- Seq(IsolationLevel.Snapshot -> false, IsolationLevel.Serializable -> true)) {
+    for ((level, conflicts) <-
+        Seq(IsolationLevel.Snapshot -> false, IsolationLevel.Serializable -> true)) {
       val s = scene()
       val db = s.lake.client()
       val txn = s.lake.begin(db, level)
       s.lake.stage(txn, "A", 0, s.lake.add("x"))
       s.lake.foreign("B", s.lake.add("f"))
-      val outcome = db.commit(txn, Seq(s.lake.written("A", 0)), Seq(ReadTable(s.lake.path("B"), "B", 0)))
+      val outcome =
+        db.commit(txn, Seq(s.lake.written("A", 0)), Seq(ReadTable(s.lake.path("B"), "B", 0)))
       assert(outcome.isInstanceOf[CommitOutcome.Conflicted] == conflicts)
     }
   }
@@ -565,10 +607,16 @@ final class CommitSuite extends AnyFunSuite {
     val txn = lake.begin(db)
     def hwm(n: Long) = lake.domain(DomainMetadata.RowTracking, s"""{"rowIdHighWaterMark":$n}""")
     def tracked(name: String, baseRowId: Long) =
-      AddFile(lake.add(name).body.deepCopy().put("baseRowId", baseRowId).put("defaultRowCommitVersion", 1))
+      AddFile(lake.add(name).body.deepCopy().put(
+        "baseRowId",
+        baseRowId
+      ).put("defaultRowCommitVersion", 1))
     lake.stage(txn, "A", 0, hwm(19), tracked("x", 10))
     val info = CommitInfo(lake.commitInfo("WRITE").body.put("inCommitTimestamp", 5000L))
-    lake.store.putIfAbsent(TablePath.slot(lake.path("A"), 1), TableLog.text(Seq(info, hwm(14), lake.add("f", rows = 5))))
+    lake.store.putIfAbsent(
+      TablePath.slot(lake.path("A"), 1),
+      TableLog.text(Seq(info, hwm(14), lake.add("f", rows = 5)))
+    )
     val table = lake.written("A", 0)
       .copy(inCommitTimestamps = true, rowTracking = true, rowIdHighWaterMark = Some(9))
     assert(db.commit(txn, Seq(table)).isInstanceOf[CommitOutcome.Committed])
@@ -584,10 +632,19 @@ final class CommitSuite extends AnyFunSuite {
     lake.create("A", "a1")
     val db = lake.client()
     val txn = lake.begin(db)
-    lake.stage(txn, "A", 0, lake.metaData("id-A", properties = Map(
-      "delta.enableInCommitTimestamps" -> "true",
-      "delta.inCommitTimestampEnablementVersion" -> "77",
-      "delta.inCommitTimestampEnablementTimestamp" -> "1")))
+    lake.stage(
+      txn,
+      "A",
+      0,
+      lake.metaData(
+        "id-A",
+        properties = Map(
+          "delta.enableInCommitTimestamps" -> "true",
+          "delta.inCommitTimestampEnablementVersion" -> "77",
+          "delta.inCommitTimestampEnablementTimestamp" -> "1"
+        )
+      )
+    )
     assert(db.commit(txn, Seq(lake.written("A", 0))).isInstanceOf[CommitOutcome.Committed])
     val commit = lake.log("A").read(1).getOrElse(fail())
     val m = commit.actions.collectFirst { case m: MetaData => m }.getOrElse(fail())
@@ -604,7 +661,9 @@ final class CommitSuite extends AnyFunSuite {
     lake.stage(txn, "A", 0, lake.protocol("appendOnly"))
     lake.stage(txn, "A", 0, lake.add("x"))
     db.commit(txn, Seq(lake.written("A", 0)))
-    val p = lake.log("A").read(1).flatMap(_.actions.collectFirst { case p: Protocol => p }).getOrElse(fail())
+    val p = lake.log("A").read(1).flatMap(_.actions.collectFirst { case p: Protocol =>
+      p
+    }).getOrElse(fail())
     assert(p.writerFeatures.contains(Set("appendOnly", "lakestepFence")))
   }
 

@@ -30,7 +30,8 @@ final class ConflictCheckSuite extends AnyFunSuite {
         Seq(remove("b")),
         Seq(remove("b"), add("b", Some("dv"))),
         Seq(add("b")),
-        Seq(remove("b", dataChange = false), add("f", dataChange = false))))
+        Seq(remove("b", dataChange = false), add("f", dataChange = false))
+      ))
       assert(rule(rewrite, theirs).contains(ConflictCheck.SameFile))
     assert(rule(Seq(remove("b"), add("b", Some("d1"))), Seq(remove("b"), add("b", Some("d2"))))
       .contains(ConflictCheck.SameFile))
@@ -63,7 +64,10 @@ final class ConflictCheckSuite extends AnyFunSuite {
   }
 
   test("the same application id conflicts, but for our own marks") {
-    assert(rule(append :+ txn("app", 1), Seq(txn("app", 2))).contains(ConflictCheck.SameApplication))
+    assert(rule(
+      append :+ txn("app", 1),
+      Seq(txn("app", 2))
+    ).contains(ConflictCheck.SameApplication))
     assert(rule(append :+ txn("app", 1), Seq(txn("other", 2))).isEmpty)
     assert(rule(append :+ txn("lakestep/x/y", 1), Seq(txn("lakestep/x/y", 2))).isEmpty)
   }
@@ -81,8 +85,14 @@ final class ConflictCheckSuite extends AnyFunSuite {
 
   test("only blind appends of files are not conflict-capable") {
     def capable(ours: Action*) =
-      OurChanges.of(Seq(NetPart(commitInfo("W"), ours.toVector)), dependsOnReads = false).isConflictCapable(1)
-    assert(!capable(add("x")) && capable(remove("x")) && capable(metaData("i")) && capable(txn("a", 1)))
+      OurChanges.of(
+        Seq(NetPart(commitInfo("W"), ours.toVector)),
+        dependsOnReads = false
+      ).isConflictCapable(1)
+    assert(!capable(add("x")) && capable(remove("x")) && capable(metaData("i")) && capable(txn(
+      "a",
+      1
+    )))
     assert(OurChanges.of(Nil, dependsOnReads = false).isConflictCapable(2))
   }
 }

@@ -27,7 +27,12 @@ final class DroppedTableSuite extends AnyFunSuite {
     def recreate(table: String): Unit = {
       lake.drop(table)
       lake.clock.advance(1)
-      lake.foreign(table, lake.protocol(), lake.metaData(s"no-$table"), lake.add(s"${table.toLowerCase}1"))
+      lake.foreign(
+        table,
+        lake.protocol(),
+        lake.metaData(s"no-$table"),
+        lake.add(s"${table.toLowerCase}1")
+      )
       ()
     }
 
@@ -56,7 +61,8 @@ final class DroppedTableSuite extends AnyFunSuite {
   private class At(lake: Lake, step: String)(body: => Unit) extends CommitObserver {
     private var done = false
     private def on(name: String): Unit = if (name == step && !done) { done = true; body }
-    override def flattened(t: String, path: String): Unit = if (path == lake.path("A")) on("flattened")
+    override def flattened(t: String, path: String): Unit =
+      if (path == lake.path("A")) on("flattened")
     override def helped(t: String): Unit = on("helped")
     override def validated(t: String): Unit = on("validated")
     override def ordered(entry: CommitEntry): Unit = on("ordered")
@@ -71,7 +77,9 @@ final class DroppedTableSuite extends AnyFunSuite {
   for (step <- steps; again <- Seq(false, true)) {
     val what = if (again) "dropped and created again" else "dropped"
 
-    test(s"a table that is $what at the step '$step': nothing of the transaction happens, it ends") {
+    test(
+      s"a table that is $what at the step '$step': nothing of the transaction happens, it ends"
+    ) {
       val s = new Scene
       val outcome = s.run(new At(s.lake, step)(if (again) s.recreate("A") else s.lake.drop("A")))
       assert(conflict(outcome) == ConflictCheck.TableGone)

@@ -36,7 +36,9 @@ final class DurabilitySuite extends AnyFunSuite {
     val outcome: String = s"${lake.root}/timeline/00000000000000000001.outcome.json"
   }
 
-  test("the files that a transaction made are durable before its order point; older ones are let be") {
+  test(
+    "the files that a transaction made are durable before its order point; older ones are let be"
+  ) {
     val s = new Scene
     assert(s.run(s.client()).isInstanceOf[CommitOutcome.Committed])
     val files = Seq(s.lake.path("A") + "/a2", s.lake.path("B") + "/b2")
@@ -60,10 +62,11 @@ final class DurabilitySuite extends AnyFunSuite {
 
   test("a data file that is gone stops COMMIT before anything is ordered") {
     val s = new Scene
-    s.lake.memory.failSync = path => if (path.endsWith("/b2")) {
-      s.lake.store.delete(path)
-      throw new java.io.IOException("no such file")
-    }
+    s.lake.memory.failSync = path =>
+      if (path.endsWith("/b2")) {
+        s.lake.store.delete(path)
+        throw new java.io.IOException("no such file")
+      }
     val e = intercept[LakestepException](s.run(s.client()))
     assert(e.getCondition == "LAKESTEP_STAGED_FILE_LOST" && !s.lake.store.exists(s.entry))
   }

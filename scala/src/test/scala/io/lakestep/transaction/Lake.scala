@@ -19,7 +19,10 @@ final class ManualClock extends Clock {
 }
 
 /** A small lake: tables of files in a store, foreign writers, and clients of one root. */
-private[lakestep] class Lake(val store: ObjectStore, val clock: ManualClock, base: String = "/lake") {
+private[lakestep] class Lake(
+    val store: ObjectStore,
+    val clock: ManualClock,
+    base: String = "/lake") {
   val stores: ObjectStores = ObjectStores.single(store)
   val states = new JsonStates(store)
   val root = s"$base/_lakestep"
@@ -36,23 +39,41 @@ private[lakestep] class Lake(val store: ObjectStore, val clock: ManualClock, bas
       amendments: Amendments = Amendments.all): Database =
     Database.open(root, stores, states, clock, ids, observer, options, amendments)
 
-  def add(name: String, dv: Option[String] = None, rows: Long = 10, dataChange: Boolean = true): AddFile = {
+  def add(
+      name: String,
+      dv: Option[String] = None,
+      rows: Long = 10,
+      dataChange: Boolean = true): AddFile = {
     val body = Json.obj().put("path", name).put("size", 100).put("modificationTime", 1)
       .put("dataChange", dataChange).put("stats", s"""{"numRecords":$rows}""")
     body.putObject("partitionValues")
-    dv.foreach(d => body.putObject("deletionVector").put("storageType", "u").put("pathOrInlineDv", d).put("cardinality", 1))
+    dv.foreach(d =>
+      body.putObject("deletionVector").put(
+        "storageType",
+        "u"
+      ).put("pathOrInlineDv", d).put("cardinality", 1)
+    )
     AddFile(body)
   }
 
   def remove(name: String, dv: Option[String] = None, dataChange: Boolean = true): RemoveFile = {
-    val body = Json.obj().put("path", name).put("deletionTimestamp", 1).put("dataChange", dataChange)
-      .put("extendedFileMetadata", true).put("size", 100)
+    val body =
+      Json.obj().put("path", name).put("deletionTimestamp", 1).put("dataChange", dataChange)
+        .put("extendedFileMetadata", true).put("size", 100)
     body.putObject("partitionValues")
-    dv.foreach(d => body.putObject("deletionVector").put("storageType", "u").put("pathOrInlineDv", d).put("cardinality", 1))
+    dv.foreach(d =>
+      body.putObject("deletionVector").put(
+        "storageType",
+        "u"
+      ).put("pathOrInlineDv", d).put("cardinality", 1)
+    )
     RemoveFile(body)
   }
 
-  def metaData(id: String, schema: String = "a", properties: Map[String, String] = Map.empty): MetaData = {
+  def metaData(
+      id: String,
+      schema: String = "a",
+      properties: Map[String, String] = Map.empty): MetaData = {
     val body = Json.obj().put("id", id).put("schemaString", schema)
     val configuration = body.putObject("configuration")
     properties.foreach { case (k, v) => configuration.put(k, v) }
@@ -60,7 +81,8 @@ private[lakestep] class Lake(val store: ObjectStore, val clock: ManualClock, bas
   }
 
   def protocol(features: String*): Protocol = {
-    val body = Json.obj().put("minReaderVersion", 1).put("minWriterVersion", if (features.isEmpty) 2 else 7)
+    val body =
+      Json.obj().put("minReaderVersion", 1).put("minWriterVersion", if (features.isEmpty) 2 else 7)
     if (features.nonEmpty) features.foldLeft(body.putArray("writerFeatures"))((a, f) => a.add(f))
     Protocol(body)
   }
@@ -72,7 +94,10 @@ private[lakestep] class Lake(val store: ObjectStore, val clock: ManualClock, bas
   def txn(app: String, version: Long): SetTransaction = SetTransaction(app, version, 0L)
 
   def domain(name: String, configuration: String): DomainMetadata =
-    DomainMetadata(Json.obj().put("domain", name).put("configuration", configuration).put("removed", false))
+    DomainMetadata(Json.obj().put(
+      "domain",
+      name
+    ).put("configuration", configuration).put("removed", false))
 
   /** A foreign commit at the head. */
   def foreign(table: String, actions: Action*): Long = {
@@ -110,7 +135,8 @@ private[lakestep] class Lake(val store: ObjectStore, val clock: ManualClock, bas
     val staged = log(table).staged(txn.id, pin).size
     val file = TablePath.stagedSlot(path(table), txn.id, pin + 1 + staged)
     val blind = actions.forall(a => !a.isInstanceOf[RemoveFile])
-    val first = if (actions.exists(_.isInstanceOf[CommitInfo])) Nil else Seq(commitInfo("WRITE", blind))
+    val first =
+      if (actions.exists(_.isInstanceOf[CommitInfo])) Nil else Seq(commitInfo("WRITE", blind))
     store.putIfAbsent(file, TableLog.text(first ++ actions))
     ()
   }

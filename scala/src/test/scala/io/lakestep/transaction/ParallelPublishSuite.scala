@@ -66,16 +66,22 @@ final class ParallelPublishSuite extends AnyFunSuite with BeforeAndAfterAll {
     }
   }
 
-  test("one table conflicts, another is refused: nothing is decided, and the next client rolls back") {
+  test(
+    "one table conflicts, another is refused: nothing is decided, and the next client rolls back"
+  ) {
     val s = new Scene
     s.failing("B")(throw Errors("LAKESTEP_STORE_ACCESS_DENIED", "path" -> "B", "reason" -> "test"))
     val outcome = s.run(new CommitObserver {
-      override def ordered(entry: CommitEntry): Unit = { s.lake.foreign("A", s.lake.remove("a1")); () }
+      override def ordered(entry: CommitEntry): Unit = {
+        s.lake.foreign("A", s.lake.remove("a1")); ()
+      }
     })
     assert(outcome.isInstanceOf[CommitOutcome.Unknown])
     s.lake.memory.interceptPut = (_, put) => put()
     assert(s.lake.client().recover().failed.isEmpty)
-    assert(s.lake.live("A").isEmpty && s.lake.live("B") == Set("b1") && s.lake.live("C") == Set("c1"))
+    assert(
+      s.lake.live("A").isEmpty && s.lake.live("B") == Set("b1") && s.lake.live("C") == Set("c1")
+    )
     assert(s.lake.marks("A").map(_.kind) == Vector(MarkKind.Close))
   }
 

@@ -15,7 +15,12 @@ final class PinSuite extends AnyFunSuite {
     lake
   }
 
-  private def append(lake: Lake, db: Database, table: String, pin: Long, file: String): CommitOutcome = {
+  private def append(
+      lake: Lake,
+      db: Database,
+      table: String,
+      pin: Long,
+      file: String): CommitOutcome = {
     val txn = lake.begin(db)
     lake.stage(txn, table, pin, lake.add(file))
     db.commit(txn, Seq(lake.written(table, pin)))
@@ -39,7 +44,9 @@ final class PinSuite extends AnyFunSuite {
     assert(db.pin(readOnly, l.path("A"), -1) == 1)
   }
 
-  test("ceiling: a commit of a later entry, and what follows, does not, however early its time is") {
+  test(
+    "ceiling: a commit of a later entry, and what follows, does not, however early its time is"
+  ) {
     val l = lake()
     val db = l.client()
     val txn = l.begin(db).copy(requestedAtMs = Long.MaxValue)
@@ -54,7 +61,11 @@ final class PinSuite extends AnyFunSuite {
     val reader = l.client()
     val txn = l.begin(reader, readOnly = true).copy(requestedAtMs = Long.MaxValue)
     val crash = new CommitObserver {
-      override def published(e: CommitEntry, t: io.lakestep.timeline.EntryTable, p: Int, s: Long): Unit =
+      override def published(
+          e: CommitEntry,
+          t: io.lakestep.timeline.EntryTable,
+          p: Int,
+          s: Long): Unit =
         throw new Crash
     }
     val writer = l.client(crash)
@@ -66,7 +77,9 @@ final class PinSuite extends AnyFunSuite {
     assert(reader.pin(txn, l.path("A"), -1) == 0 && reader.pin(txn, l.path("B"), -1) == 0)
   }
 
-  test("session floor: never below what the session has seen; refused when that is not in the snapshot") {
+  test(
+    "session floor: never below what the session has seen; refused when that is not in the snapshot"
+  ) {
     val l = lake()
     val db = l.client()
     val txn = l.begin(db)
@@ -89,17 +102,28 @@ final class PinSuite extends AnyFunSuite {
   test("a floor without our mark was overwritten") {
     val l = lake()
     append(l, l.client(), "A", 0, "x")
-    l.store.asInstanceOf[MemoryStore].overwrite(TablePath.slot(l.path("A"), 1), TableLog.text(Seq(l.commitInfo("WRITE"))))
+    l.store.asInstanceOf[MemoryStore].overwrite(
+      TablePath.slot(l.path("A"), 1),
+      TableLog.text(Seq(l.commitInfo("WRITE")))
+    )
     val db = l.client()
     val txn = l.begin(db)
-    assert(intercept[LakestepException](db.pin(txn, l.path("A"), -1)).getCondition == "LAKESTEP_TABLE_OVERWRITTEN")
+    assert(intercept[LakestepException](db.pin(
+      txn,
+      l.path("A"),
+      -1
+    )).getCondition == "LAKESTEP_TABLE_OVERWRITTEN")
   }
 
   test("no table: refused") {
     val l = lake()
     val db = l.client()
     val txn = l.begin(db)
-    assert(intercept[LakestepException](db.pin(txn, l.path("nothing"), -1)).getCondition == "LAKESTEP_NOT_A_TABLE")
+    assert(intercept[LakestepException](db.pin(
+      txn,
+      l.path("nothing"),
+      -1
+    )).getCondition == "LAKESTEP_NOT_A_TABLE")
   }
 
   test("a quiet table costs one listing and one read of its log") {
@@ -112,12 +136,17 @@ final class PinSuite extends AnyFunSuite {
     store.requests = Vector.empty
     assert(db.pin(txn, l.path("A"), -1) == 21)
     assert(store.requests.count(_.startsWith("list")) == 1, store.requests)
-    assert(store.requests.count(r => r.startsWith("get") && r.contains("_delta_log")) <= 2, store.requests)
+    assert(
+      store.requests.count(r => r.startsWith("get") && r.contains("_delta_log")) <= 2,
+      store.requests
+    )
   }
 
   test("READ ONLY puts nothing and helps nobody; it takes the shorter prefix") {
     val l = lake()
-    val db = l.client(new CommitObserver { override def ordered(e: CommitEntry): Unit = throw new Crash })
+    val db = l.client(new CommitObserver {
+      override def ordered(e: CommitEntry): Unit = throw new Crash
+    })
     intercept[Crash](append(l, db, "A", 0, "x"))
     val store = l.store.asInstanceOf[MemoryStore]
     store.requests = Vector.empty

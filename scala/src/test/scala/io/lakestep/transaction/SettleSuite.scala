@@ -60,8 +60,16 @@ final class SettleSuite extends AnyFunSuite {
       // A helper by other rules that has not heard of the decision, and dies after its publish.
       val late = s.lake.client()
       val entry = late.timeline.refresh().unfinished.head
-      new Publish(new World(late.timeline, s.lake.stores, s.lake.states, s.lake.clock, s.lake.ids,
-        CommitObserver.Silent, DatabaseOptions(), Amendments.all))(entry, 0)
+      new Publish(new World(
+        late.timeline,
+        s.lake.stores,
+        s.lake.states,
+        s.lake.clock,
+        s.lake.ids,
+        CommitObserver.Silent,
+        DatabaseOptions(),
+        Amendments.all
+      ))(entry, 0)
       JsonStates.cleanUp(s.lake.store, path)
       ()
     }
@@ -156,20 +164,36 @@ final class SettleSuite extends AnyFunSuite {
 
   test("an undo puts back metadata, protocol, domains and application transactions") {
     val lake = Lake.inMemory()
-    lake.foreign("A", lake.protocol("one"), lake.metaData("id-A", "old"), lake.domain("d", "old"),
-      lake.txn("app", 1), lake.add("a1"))
+    lake.foreign(
+      "A",
+      lake.protocol("one"),
+      lake.metaData("id-A", "old"),
+      lake.domain("d", "old"),
+      lake.txn("app", 1),
+      lake.add("a1")
+    )
     lake.create("B", "b1")
     val db = lake.client(new CommitObserver {
       override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
         if (t.name == "A") { lake.foreign("B", lake.remove("b1")); () }
     })
     val txn = lake.begin(db)
-    lake.stage(txn, "A", 0, lake.protocol("one", "two"), lake.metaData("id-A", "new"),
-      lake.domain("d", "new"), lake.domain("e", "new"), lake.txn("app", 2), lake.txn("other", 5))
+    lake.stage(
+      txn,
+      "A",
+      0,
+      lake.protocol("one", "two"),
+      lake.metaData("id-A", "new"),
+      lake.domain("d", "new"),
+      lake.domain("e", "new"),
+      lake.txn("app", 2),
+      lake.txn("other", 5)
+    )
     lake.stage(txn, "B", 0, lake.remove("b1"), lake.add("b2"))
     val outcome = db.commit(txn, Seq("A", "B").map(lake.written(_, 0)))
     assert(outcome.isInstanceOf[CommitOutcome.Conflicted] && lake.head("A") == 2)
-    val (before, after) = (lake.states.stateAt(lake.path("A"), 0), lake.states.stateAt(lake.path("A"), 2))
+    val (before, after) =
+      (lake.states.stateAt(lake.path("A"), 0), lake.states.stateAt(lake.path("A"), 2))
     assert(after.metaData == before.metaData && after.protocol == before.protocol)
     assert(after.domain("d").map(_.configuration).contains("old") && after.domain("e").isEmpty)
     assert(after.txnVersion("app").contains(1L) && after.txnVersion("other").contains(-1L))
@@ -189,16 +213,19 @@ final class SettleSuite extends AnyFunSuite {
     s.lake.foreign("A", s.lake.add("g"))
     JsonStates.cleanUp(s.lake.store, s.lake.path("A"))
     s.lake.client().recover().finished match {
-      case Vector((_, Finished.RolledBack(_, residue))) => assert(residue.exists(_.startsWith("A:")))
+      case Vector((_, Finished.RolledBack(_, residue))) =>
+        assert(residue.exists(_.startsWith("A:")))
       case other => fail(other.toString)
     }
   }
 
   /** Deletes a1 in A and rewrites b1 in B; others change the metadata of A, then conflict in B. */
-  private def deletedUnder(later: io.lakestep.delta.MetaData => io.lakestep.delta.MetaData): Lake = {
+  private def deletedUnder(later: io.lakestep.delta.MetaData => io.lakestep.delta.MetaData)
+      : Lake = {
     val lake = Lake.inMemory()
     val schema = Seq("id", "v").map(n => s"""{"name":"$n","type":"string","metadata":{}}""")
-    val before = lake.metaData("id-A", schema.mkString("""{"type":"struct","fields":[""", ",", "]}"))
+    val before =
+      lake.metaData("id-A", schema.mkString("""{"type":"struct","fields":[""", ",", "]}"))
     lake.foreign("A", lake.protocol(), before, lake.add("a1"), lake.add("a2"))
     lake.file("A", "a1")
     lake.create("B", "b1")
@@ -213,11 +240,16 @@ final class SettleSuite extends AnyFunSuite {
     val txn = lake.begin(db)
     lake.stage(txn, "A", 0, lake.remove("a1"))
     lake.stage(txn, "B", 0, lake.remove("b1"), lake.add("b2"))
-    assert(db.commit(txn, Seq("A", "B").map(lake.written(_, 0))).isInstanceOf[CommitOutcome.Conflicted])
+    assert(db.commit(
+      txn,
+      Seq("A", "B").map(lake.written(_, 0))
+    ).isInstanceOf[CommitOutcome.Conflicted])
     lake
   }
 
-  private def changed(m: io.lakestep.delta.MetaData, change: com.fasterxml.jackson.databind.node.ObjectNode => Any) = {
+  private def changed(
+      m: io.lakestep.delta.MetaData,
+      change: com.fasterxml.jackson.databind.node.ObjectNode => Any) = {
     val body = m.body.deepCopy()
     change(body)
     io.lakestep.delta.MetaData(body)
@@ -226,7 +258,10 @@ final class SettleSuite extends AnyFunSuite {
   test("removed files come back under a new column, not under other partitions or columns") {
     def schema(m: io.lakestep.delta.MetaData)(change: String => String) =
       changed(m, b => b.put("schemaString", change(b.get("schemaString").asText)))
-    val more = deletedUnder(schema(_)(_.replace("]}", ",{\"name\":\"w\",\"type\":\"long\",\"metadata\":{}}]}")))
+    val more = deletedUnder(schema(_)(_.replace(
+      "]}",
+      ",{\"name\":\"w\",\"type\":\"long\",\"metadata\":{}}]}"
+    )))
     assert(more.live("A") == Set("a1", "a2"))
     val others = Seq[io.lakestep.delta.MetaData => io.lakestep.delta.MetaData](
       m => changed(m, _.putArray("partitionColumns").add("v")),
@@ -247,20 +282,27 @@ final class SettleSuite extends AnyFunSuite {
   for (undone <- Seq(true, false)) {
     val what = if (undone) "an UNDO" else "a CLOSE"
 
-    test(s"$what in a table whose in-commit timestamps others enabled meanwhile has one, above theirs") {
+    test(
+      s"$what in a table whose in-commit timestamps others enabled meanwhile has one, above theirs"
+    ) {
       val s = new Scene(rewriteA = true)
       val far = s.lake.clock.nowMs() + 1000000L
       def enable(table: String): Unit = {
         val info = s.lake.commitInfo("SET TBLPROPERTIES").body.put("inCommitTimestamp", far)
         val header = s.lake.metaData(
-          s"id-$table", properties = Map("delta.enableInCommitTimestamps" -> "true"))
+          s"id-$table",
+          properties = Map("delta.enableInCommitTimestamps" -> "true")
+        )
         s.lake.store.putIfAbsent(
           TablePath.slot(s.lake.path(table), s.lake.head(table) + 1),
           TableLog.text(Seq(CommitInfo(info), header))
         )
         ()
       }
-      val run = once { enable(if (undone) "A" else "B"); if (undone) { s.lake.foreign("B", s.lake.remove("b1")); () } }
+      val run = once {
+        enable(if (undone) "A" else "B");
+        if (undone) { s.lake.foreign("B", s.lake.remove("b1")); () }
+      }
       val outcome = s.run(new CommitObserver {
         override def ordered(entry: CommitEntry): Unit = if (!undone) run()
         override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
@@ -298,6 +340,9 @@ final class SettleSuite extends AnyFunSuite {
     }).recover())
     Seq("A", "B").foreach(t => s.lake.store.deleteFolder(TablePath.staging(s.lake.path(t), id)))
     assert(s.lake.client().recover().failed.isEmpty)
-    assert(Seq("A", "B").map(t => s.lake.marks(t).map(_.kind)) == Seq(Vector(MarkKind.Close), Vector(MarkKind.Close)))
+    assert(Seq("A", "B").map(t => s.lake.marks(t).map(_.kind)) == Seq(
+      Vector(MarkKind.Close),
+      Vector(MarkKind.Close)
+    ))
   }
 }

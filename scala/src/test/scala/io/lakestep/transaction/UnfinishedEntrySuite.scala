@@ -19,7 +19,9 @@ final class UnfinishedEntrySuite extends AnyFunSuite {
         override def ordered(entry: CommitEntry): Unit = throw new Crash
       })
       val txn = lake.begin(db)
-      Seq("A", "B").foreach(t => lake.stage(txn, t, 0, lake.remove(s"${t.toLowerCase}1"), lake.add("x")))
+      Seq("A", "B").foreach(t =>
+        lake.stage(txn, t, 0, lake.remove(s"${t.toLowerCase}1"), lake.add("x"))
+      )
       intercept[Crash](db.commit(txn, Seq("A", "B").map(lake.written(_, 0))))
       txn.id
     }
@@ -48,7 +50,9 @@ final class UnfinishedEntrySuite extends AnyFunSuite {
     assert(s.write("C").isInstanceOf[CommitOutcome.Committed])
   }
 
-  test("COMMIT behind an entry whose net actions are lost, or others, names the entry and its tables") {
+  test(
+    "COMMIT behind an entry whose net actions are lost, or others, names the entry and its tables"
+  ) {
     for (other <- Seq(false, true)) {
       val s = new Scene
       if (other) {
@@ -107,7 +111,11 @@ final class UnfinishedEntrySuite extends AnyFunSuite {
     var n = 0
     val db = s.lake.client(
       new CommitObserver {
-        override def beforePublish(e: CommitEntry, t: io.lakestep.timeline.EntryTable, p: Int, slot: Long): Unit = {
+        override def beforePublish(
+            e: CommitEntry,
+            t: io.lakestep.timeline.EntryTable,
+            p: Int,
+            slot: Long): Unit = {
           n += 1
           s.lake.foreign(t.name, s.lake.add(s"f$n"))
           ()
@@ -142,7 +150,13 @@ final class UnfinishedEntrySuite extends AnyFunSuite {
     s.lake.memory.interceptPut = (path, put) => {
       if (path.matches(".*/timeline/\\d{20}\\.json") && !isRival.getAndSet(true)) {
         val view = rival.timeline.refresh()
-        rival.timeline.putEntry(AbortEntry(view.next, view.lastHash, 1L, Vector(f"t9${view.next}%031x"), "rival"))
+        rival.timeline.putEntry(AbortEntry(
+          view.next,
+          view.lastHash,
+          1L,
+          Vector(f"t9${view.next}%031x"),
+          "rival"
+        ))
         isRival.set(false)
       }
       put()
@@ -154,7 +168,8 @@ final class UnfinishedEntrySuite extends AnyFunSuite {
   test("an ABORT entry without an answer that stays absent: unknown") {
     val s = new Scene
     s.lake.memory.interceptPut = (path, put) =>
-      if (path.matches(".*/timeline/\\d{20}\\.json")) PutOutcome.Unknown(new java.io.IOException("lost"))
+      if (path.matches(".*/timeline/\\d{20}\\.json"))
+        PutOutcome.Unknown(new java.io.IOException("lost"))
       else put()
     val db = s.lake.client(options = DatabaseOptions(syncDataFiles = false, maxAttempts = 2))
     assert(error(db.abort(Seq("t" + "a" * 32), "test")).getCondition == "LAKESTEP_OUTCOME_UNKNOWN")
@@ -168,7 +183,9 @@ final class UnfinishedEntrySuite extends AnyFunSuite {
     lake.store.putIfAbsent(TablePath.stagedSlot(lake.path("A"), txn.id, 1), "no commit".getBytes)
     assert(error(db.commit(txn, Seq(lake.written("A", 0)))).getCondition == "LAKESTEP_LOG_CORRUPT")
     lake.memory.overwrite(
-      TablePath.stagedSlot(lake.path("A"), txn.id, 1), TableLog.text(Seq(lake.add("x"))))
+      TablePath.stagedSlot(lake.path("A"), txn.id, 1),
+      TableLog.text(Seq(lake.add("x")))
+    )
     lake.store.putIfAbsent(TablePath.netActions(lake.path("A"), txn.id), "other".getBytes)
     assert(error(db.commit(txn, Seq(lake.written("A", 0)))).getCondition == "LAKESTEP_LOG_CORRUPT")
     assert(db.timeline.refresh().next == 1)

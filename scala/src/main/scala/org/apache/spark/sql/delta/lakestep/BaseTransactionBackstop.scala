@@ -94,7 +94,8 @@ object BaseTransactionBackstop {
 
   private type Observer = TransactionExecutionObserver
 
-  private final class OnEveryThread(val delta: ThreadLocal[Observer]) extends ThreadLocal[Observer] {
+  private final class OnEveryThread(val delta: ThreadLocal[Observer])
+      extends ThreadLocal[Observer] {
 
     override def get(): Observer =
       new BaseTransactionBackstop(delta.get(), session => isInTransaction(session))

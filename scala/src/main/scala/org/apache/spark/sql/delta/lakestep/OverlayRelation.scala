@@ -27,7 +27,12 @@ object OverlayRelation {
   def at(session: SparkSession, plan: LogicalPlan, overlay: Path): Option[LogicalPlan] =
     plan match {
       case relation @ LogicalRelation(
-            HadoopFsRelation(index: TahoeLogFileIndex, _, dataSchema, _, _, _), _, catalogTable, _, _) =>
+            HadoopFsRelation(index: TahoeLogFileIndex, _, dataSchema, _, _, _),
+            _,
+            catalogTable,
+            _,
+            _
+          ) =>
         val moved = catalogTable.map { t =>
           t.copy(storage = t.storage.copy(locationUri = Some(overlay.toUri)), stats = None)
         }

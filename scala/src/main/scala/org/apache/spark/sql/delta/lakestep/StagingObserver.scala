@@ -2,8 +2,8 @@ package org.apache.spark.sql.delta.lakestep
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.delta.{
-  DeltaConfigs, NoMapping, OptimisticTransaction, RowId, RowTracking,
-  TransactionExecutionObserver, UniversalFormat
+  DeltaConfigs, NoMapping, OptimisticTransaction, RowId, RowTracking, TransactionExecutionObserver,
+  UniversalFormat
 }
 
 /**
