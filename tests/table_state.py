@@ -115,7 +115,7 @@ def _file(add, logical):
             "row_commit_version": add.get("defaultRowCommitVersion"),
             "clustering": add.get("clusteringProvider"),
         },
-        sort_keys=True,
         ensure_ascii=False,
     )
-    return _renamed(text, logical)
+    # Sorted by the names that do not change.
+    return json.dumps(json.loads(_renamed(text, logical)), sort_keys=True, ensure_ascii=False)
