@@ -21,6 +21,8 @@ from concurrent.futures import Future
 from itertools import count
 from pathlib import Path
 
+from plain_delta import FAST_START
+
 TIMEOUT_S = 600
 TEST_JAR = Path(__file__).resolve().parents[1] / "target" / "lakestep-tests.jar"
 
@@ -28,7 +30,7 @@ TEST_JAR = Path(__file__).resolve().parents[1] / "target" / "lakestep-tests.jar"
 SETTINGS = {
     "spark.master": "local[2]",
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": FAST_START,
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.ui.enabled": "false",

@@ -20,7 +20,8 @@ from transactions import condition_of
 # A short test is over before a better compiled program would pay.
 FAST_START = "-XX:+UseSerialGC"
 if "LAKESTEP_TEST_LONG" not in os.environ:
-    FAST_START += " -XX:TieredStopAtLevel=1"
+    # Compiled that way a JVM has a fifth of the usual room for code, and soon forgets it again.
+    FAST_START += " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 
 
 class PlainDelta:
