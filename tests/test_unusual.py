@@ -124,12 +124,10 @@ def test_files_of_rows_are_named_as_outside(spark, other_session, table):
         expected = sorted(map(tuple, other_session.sql(query).collect()))
         assert sorted(map(tuple, spark.sql(query).collect())) == expected
     spark.sql(f"INSERT INTO {copy} {queries[0]}")
-    spark.sql(f"UPDATE {name} SET v = input_file_name() WHERE id = 1")
     spark.sql(f"DELETE FROM {name} WHERE id = 2")
     commit(spark)
     assert numbers(spark, name) == [1]
-    written = spark.table(copy).collect() + spark.table(name).collect()
-    assert {row["v"].split(":")[0] for row in written} == {"file"}
+    assert {row["v"].split(":")[0] for row in spark.table(copy).collect()} == {"file"}
 
 
 def test_notes_of_several_statements_stand_in_the_one_commit(spark, table):
