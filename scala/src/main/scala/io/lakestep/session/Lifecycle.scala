@@ -6,7 +6,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 
 import io.lakestep.Errors
-import io.lakestep.delta.DeltaHousekeeping
+import io.lakestep.delta.{DeltaHousekeeping, TablePath}
 import io.lakestep.overlay.StagedWrites
 import io.lakestep.timeline.CommitEntry
 import io.lakestep.transaction.{BeginRequest, CommitOutcome, IsolationLevel, RecoveryReport}
@@ -117,10 +117,17 @@ object Lifecycle {
 
   def recover(session: SparkSession): RecoveryReport = Databases.of(session).recover()
 
-  /** Step 12, for a statement of an idle session: its tables hold no unfinished entry any more. */
-  def beforeAutocommit(session: SparkSession, tables: Seq[Path]): Unit = tables.foreach { table =>
-    val base = BasePath.canonical(table, session.sessionState.newHadoopConf())
-    Databases.of(session).helpBeforeWrite(BasePath.uri(base))
+  /**
+   * Step 12, for a statement of an idle session: its tables hold no unfinished entry any more. A
+   * table that no transaction has written is left alone, also where its store permits none.
+   */
+  def beforeAutocommit(session: SparkSession, tables: Seq[Path]): Unit = {
+    lazy val conf = session.sessionState.newHadoopConf()
+    tables.foreach { table =>
+      val base = BasePath.uri(BasePath.canonical(table, conf))
+      val binding = new Path(new java.net.URI(TablePath.binding(base)))
+      if (binding.getFileSystem(conf).exists(binding)) Databases.of(session).helpBeforeWrite(base)
+    }
   }
 
   def unfinished(session: SparkSession): Seq[CommitEntry] = Databases.of(session).unfinished()
