@@ -17,7 +17,7 @@ import transactions
 from arena import Arena
 from driver import Pool
 from lakestep import _build
-from plain_delta import FAST_START, PlainDelta
+from plain_delta import FAST_START, INTERPRETED, PlainDelta
 
 SMALL = {
     "spark.master": "local[2]",
@@ -75,6 +75,16 @@ def plain(tmp_path_factory):
 def arena(spark, plain, tmp_path_factory):
     """Ready-made tables, and what plain Delta makes of them."""
     return Arena(spark, plain, tmp_path_factory.mktemp("tables"))
+
+
+@pytest.fixture
+def interpreted(spark):
+    """Spark compiles no programs for the statements of a test."""
+    for key, value in INTERPRETED.items():
+        spark.conf.set(key, value)
+    yield
+    for key in INTERPRETED:
+        spark.conf.unset(key)
 
 
 @pytest.fixture

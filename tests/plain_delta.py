@@ -3,6 +3,7 @@
 Run as a program it answers requests, one JSON object a line; `PlainDelta` is its client.
 """
 
+import itertools
 import json
 import os
 import subprocess
@@ -22,6 +23,9 @@ FAST_START = "-XX:+UseSerialGC"
 if "LAKESTEP_TEST_LONG" not in os.environ:
     # Compiled that way a JVM has a fifth of the usual room for code, and soon forgets it again.
     FAST_START += " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+
+# Half of the time of a small statement goes into the texts of programs that run once.
+INTERPRETED = {"spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.codegen.wholeStage": "false"}
 
 
 class PlainDelta:
@@ -67,6 +71,7 @@ class PlainDelta:
 class _Requests:
     def __init__(self, spark):
         self.spark = spark
+        self.numbers = itertools.count()
 
     def create(self, kind, path):
         table_kinds.create(self.spark, kind, path)
@@ -79,7 +84,7 @@ class _Requests:
 
     def after(self, statements, path, since):
         """View and state of a table after statements, or the condition of the one that failed."""
-        name = f"t{len(self.spark.catalog.listTables())}"
+        name = f"t{next(self.numbers)}"
         self.spark.sql(f"CREATE TABLE {name} USING delta LOCATION '{path}'")
         for statement in statements:
             try:
@@ -112,6 +117,7 @@ def main(folder, delta_jars):
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.databricks.delta.snapshotPartitions", "2")
+        .config(map=INTERPRETED)
         .getOrCreate()
     )
     requests = _Requests(spark)

@@ -79,7 +79,7 @@ def test_table_made_again_by_others_inside_a_transaction_is_a_conflict(spark, ot
 
 
 def test_session_that_changes_the_root_begins_in_the_other_database(spark, table, tmp_path):
-    name = table("first_root")
+    name, never_in_one = table("first_root"), table("never_in_a_transaction")
     begin(spark)
     spark.sql(f"INSERT INTO {name} VALUES (3, 'c')")
     commit(spark)
@@ -94,9 +94,15 @@ def test_session_that_changes_the_root_begins_in_the_other_database(spark, table
             spark.conf.set("spark.lakestep.root", unknown)
             with refused("LAKESTEP_STORE_PATH_INVALID", "22023"):
                 begin(spark)
+            # A store that cannot hold a timeline takes no table away from those who need none.
+            spark.sql(f"INSERT INTO {never_in_one} VALUES (3, 'c')")
+            assert 3 in numbers(spark, never_in_one)
+            with refused("LAKESTEP_STORE_PATH_INVALID", "22023"):
+                spark.sql(f"INSERT INTO {name} VALUES (4, 'd')")
     finally:
         spark.conf.set("spark.lakestep.root", first)
     begin(spark)
+    assert numbers(spark, name) == [1, 2, 3]
     rollback(spark)
 
 

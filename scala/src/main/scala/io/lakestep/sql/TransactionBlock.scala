@@ -45,33 +45,25 @@ final case class ResolveTransactionBlock(session: SparkSession) extends Rule[Log
 
   private def run(block: TransactionBlock): LogicalPlan = {
     val id = Lifecycle.begin(session, block.begin.name).id
-    val result =
-      try
-        block.pieces.foldLeft(Option.empty[LogicalPlan]) { (last, piece) =>
-          val found = execute(piece)
-          requireOpen(id)
-          found.orElse(last)
-        }
-      catch {
-        case failure: Throwable =>
-          if (Sessions.isCurrent(session, id)) {
-            try Lifecycle.rollback(session)
-            catch { case undo: Throwable => failure.addSuppressed(undo) }
-          }
-          throw failure
+    try {
+      val result = block.pieces.foldLeft(Option.empty[LogicalPlan]) { (last, piece) =>
+        val found = execute(piece)
+        requireOpen(id)
+        found.orElse(last)
       }
-    block.end match {
-      case BlockEnd.Rollback => Lifecycle.rollback(session)
-      case BlockEnd.Commit =>
-        try Lifecycle.commit(session)
-        catch {
-          case failure: Throwable =>
-            try Lifecycle.rollback(session)
-            catch { case undo: Throwable => failure.addSuppressed(undo) }
-            throw failure
+      block.end match {
+        case BlockEnd.Rollback => Lifecycle.rollback(session)
+        case BlockEnd.Commit => Lifecycle.commit(session)
+      }
+      result.getOrElse(LocalRelation.fromExternalRows(Nil, Nil))
+    } catch {
+      case failure: Throwable =>
+        if (Sessions.isCurrent(session, id)) {
+          try Lifecycle.rollback(session)
+          catch { case undo: Throwable => failure.addSuppressed(undo) }
         }
+        throw failure
     }
-    result.getOrElse(LocalRelation.fromExternalRows(Nil, Nil))
   }
 
   /** A piece may hide a COMMIT (`EXECUTE IMMEDIATE`); what follows must not run outside. */

@@ -37,20 +37,14 @@ final class CommitSuite extends AnyFunSuite {
 
   private def scene(rewriteB: Boolean = false) = new Scene(rewriteB = rewriteB)
 
-  /** Runs something once at a step. */
-  private def once(body: => Unit): () => Unit = {
-    var done = false
-    () => if (!done) { done = true; body }
-  }
-
   private def onOrdered(body: => Unit): CommitObserver = {
-    val run = once(body)
+    val run = Once(body)
     new CommitObserver { override def ordered(entry: CommitEntry): Unit = run() }
   }
 
   /** After the entry's publish in the named table. */
   private def onPublished(table: String)(body: => Unit): CommitObserver = {
-    val run = once(body)
+    val run = Once(body)
     new CommitObserver {
       override def published(entry: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
         if (t.name == table) run()
@@ -191,7 +185,7 @@ final class CommitSuite extends AnyFunSuite {
   test("at most one conflict-capable table: a conflict there undoes nothing") {
     val s = scene()
     val db = s.lake.client(new CommitObserver {
-      private val run = once { s.lake.foreign("A", s.lake.remove("a1")); () }
+      private val run = Once { s.lake.foreign("A", s.lake.remove("a1")); () }
       override def beforePublish(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit = run()
     })
     assert(s.run(db).isInstanceOf[CommitOutcome.Conflicted])
@@ -327,7 +321,7 @@ final class CommitSuite extends AnyFunSuite {
     // The owner orders and dies; a helper is about to publish B while somebody else rolls back.
     try { s.run(s.lake.client(onOrdered(throw new Crash))); () }
     catch { case _: Crash => () }
-    val run = once {
+    val run = Once {
       s.lake.foreign("B", s.lake.remove("b1"))
       s.lake.client().recover()
       ()
@@ -484,7 +478,7 @@ final class CommitSuite extends AnyFunSuite {
 
   test("a delayed put that lands in a deleted slot does not count") {
     val s = scene()
-    val run = once {
+    val run = Once {
       (1 to 3).foreach(i => s.lake.foreign("A", s.lake.add(s"f$i")))
       JsonStates.cleanUp(s.lake.store, s.lake.path("A"))
       ()

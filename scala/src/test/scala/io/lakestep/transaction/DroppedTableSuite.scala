@@ -9,19 +9,7 @@ import io.lakestep.timeline.{CommitEntry, EntryTable}
 /** DROP, and DROP with CREATE, by others, at any step of a transaction. */
 final class DroppedTableSuite extends AnyFunSuite {
 
-  /** A transaction that rewrites a1 in A and b1 in B. */
-  private class Scene {
-    val lake: Lake = Lake.inMemory()
-    lake.create("A", "a1")
-    lake.create("B", "b1")
-
-    def run(observer: CommitObserver): CommitOutcome = {
-      val db = lake.client(observer)
-      val txn = lake.begin(db)
-      lake.stage(txn, "A", 0, lake.remove("a1"), lake.add("a2"))
-      lake.stage(txn, "B", 0, lake.remove("b1"), lake.add("b2"))
-      db.commit(txn, Seq("A", "B").map(t => lake.written(t, 0).copy(stagedTo = Some(1L))))
-    }
+  private class Scene extends TwoTables {
 
     /** Another table under the same name, whose first file has the same length. */
     def recreate(table: String): Unit = {

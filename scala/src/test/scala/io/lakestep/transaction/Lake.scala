@@ -180,3 +180,28 @@ private[lakestep] object Lake {
     new Lake(new MemoryStore(clock), clock)
   }
 }
+
+/** Two tables, and a transaction that rewrites a1 in A, or appends there, and rewrites b1 in B. */
+private[lakestep] class TwoTables(rewriteA: Boolean = true) {
+  val lake: Lake = Lake.inMemory()
+  lake.create("A", "a1")
+  lake.create("B", "b1")
+
+  def run(observer: CommitObserver): CommitOutcome = {
+    val db = lake.client(observer)
+    val txn = lake.begin(db)
+    if (rewriteA) lake.stage(txn, "A", 0, lake.remove("a1"), lake.add("a2"))
+    else lake.stage(txn, "A", 0, lake.add("a2"))
+    lake.stage(txn, "B", 0, lake.remove("b1"), lake.add("b2"))
+    db.commit(txn, Seq("A", "B").map(lake.written(_, 0).copy(stagedTo = Some(1L))))
+  }
+}
+
+private[lakestep] object Once {
+
+  /** Runs `body` at the first call only. */
+  def apply(body: => Unit): () => Unit = {
+    var done = false
+    () => if (!done) { done = true; body }
+  }
+}

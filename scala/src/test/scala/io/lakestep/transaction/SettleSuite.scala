@@ -10,32 +10,13 @@ import io.lakestep.timeline.{CommitEntry, EntryTable}
 /** Rollbacks in which the logs moved on between two steps. */
 final class SettleSuite extends AnyFunSuite {
 
-  /** A transaction that rewrites b1 in B and appends to A, or rewrites a1 as well. */
-  private class Scene(rewriteA: Boolean) {
-    val lake: Lake = Lake.inMemory()
-    lake.create("A", "a1")
-    lake.create("B", "b1")
-
-    def run(observer: CommitObserver): CommitOutcome = {
-      val db = lake.client(observer)
-      val txn = lake.begin(db)
-      if (rewriteA) lake.stage(txn, "A", 0, lake.remove("a1"), lake.add("a2"))
-      else lake.stage(txn, "A", 0, lake.add("a2"))
-      lake.stage(txn, "B", 0, lake.remove("b1"), lake.add("b2"))
-      db.commit(txn, Seq(lake.written("A", 0), lake.written("B", 0)))
-    }
-
+  private class Scene(rewriteA: Boolean) extends TwoTables(rewriteA) {
     def last(table: String): LogCommit = lake.log(table).read(lake.head(table)).getOrElse(fail())
 
     def stamps(properties: (String, String)*): Unit = {
       lake.foreign("B", lake.metaData("id-B", properties = properties.toMap))
       ()
     }
-  }
-
-  private def once(body: => Unit): () => Unit = {
-    var done = false
-    () => if (!done) { done = true; body }
   }
 
   private def crashed(body: => Any): Unit = { intercept[Crash] { body; () }; () }
@@ -55,7 +36,7 @@ final class SettleSuite extends AnyFunSuite {
     crashed(s.run(crashWhenOrdered))
     s.lake.foreign("B", s.lake.add("f"))
     val path = s.lake.path("A")
-    val meanwhile = once {
+    val meanwhile = Once {
       s.lake.foreign("A", s.lake.add("f"))
       // A helper by other rules that has not heard of the decision, and dies after its publish.
       val late = s.lake.client()
@@ -92,7 +73,7 @@ final class SettleSuite extends AnyFunSuite {
     crashed(s.run(crashWhenOrdered))
     s.lake.foreign("B", s.lake.add("f"))
     val path = s.lake.path("A")
-    val meanwhile = once {
+    val meanwhile = Once {
       Seq("f", "g").foreach(f => s.lake.foreign("A", s.lake.add(f)))
       JsonStates.cleanUp(s.lake.store, path)
       ()
@@ -299,7 +280,7 @@ final class SettleSuite extends AnyFunSuite {
         )
         ()
       }
-      val run = once {
+      val run = Once {
         enable(if (undone) "A" else "B");
         if (undone) { s.lake.foreign("B", s.lake.remove("b1")); () }
       }
