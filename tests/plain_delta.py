@@ -25,7 +25,10 @@ if "LAKESTEP_TEST_LONG" not in os.environ:
     FAST_START += " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 
 # Half of the time of a small statement goes into the texts of programs that run once.
-INTERPRETED = {"spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.codegen.wholeStage": "false"}
+INTERPRETED = {
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+}
 
 
 class PlainDelta:
