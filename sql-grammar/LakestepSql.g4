@@ -12,14 +12,31 @@ singleStatement
     | begin SEMICOLON* EOF                                                  #beginTransaction
     | COMMIT (WORK | TRANSACTION)? SEMICOLON* EOF                           #commitTransaction
     | ROLLBACK (WORK | TRANSACTION)? SEMICOLON* EOF                         #rollbackTransaction
+    | SET TRANSACTION characteristics SEMICOLON* EOF                        #setTransaction
     | SHOW TRANSACTIONS SEMICOLON* EOF                                      #showTransactions
     | RECOVER SEMICOLON* EOF                                                #recover
     | .*? EOF                                                               #passThrough
     ;
 
 begin
-    : BEGIN (TRANSACTION | WORK)? name=identifier?
-    | START TRANSACTION name=identifier?
+    : BEGIN (TRANSACTION | WORK)? name=identifier? characteristics?
+    | START TRANSACTION name=identifier? characteristics?
+    ;
+
+characteristics
+    : characteristic (COMMA? characteristic)*
+    ;
+
+characteristic
+    : ISOLATION LEVEL level                                                 #isolationMode
+    | READ ONLY                                                             #readOnlyMode
+    | READ WRITE                                                            #readWriteMode
+    ;
+
+/* The weaker levels of the standard permit what SNAPSHOT excludes, so they are given SNAPSHOT. */
+level
+    : SERIALIZABLE                                                          #serializableLevel
+    | (SNAPSHOT | REPEATABLE READ | READ COMMITTED | READ UNCOMMITTED)      #snapshotLevel
     ;
 
 blockEnd
@@ -56,28 +73,41 @@ identifier
 
 /* Keywords of this grammar that may name a transaction. */
 nonReserved
-    : RECOVER | REPEAT | SHOW | START | TRANSACTIONS
+    : COMMITTED | ISOLATION | LEVEL | ONLY | READ | RECOVER | REPEAT | REPEATABLE | SERIALIZABLE | SET | SHOW
+    | SNAPSHOT | START | TRANSACTIONS | UNCOMMITTED | WRITE
     ;
 
 ATOMIC: 'ATOMIC';
 BEGIN: 'BEGIN';
 CASE: 'CASE';
 COMMIT: 'COMMIT';
+COMMITTED: 'COMMITTED';
 END: 'END';
 FOR: 'FOR';
 IF: 'IF';
+ISOLATION: 'ISOLATION';
+LEVEL: 'LEVEL';
 LOOP: 'LOOP';
 NOT: 'NOT';
+ONLY: 'ONLY';
+READ: 'READ';
 RECOVER: 'RECOVER';
 REPEAT: 'REPEAT';
+REPEATABLE: 'REPEATABLE';
 ROLLBACK: 'ROLLBACK';
+SERIALIZABLE: 'SERIALIZABLE';
+SET: 'SET';
 SHOW: 'SHOW';
+SNAPSHOT: 'SNAPSHOT';
 START: 'START';
 TRANSACTION: 'TRANSACTION';
 TRANSACTIONS: 'TRANSACTIONS';
+UNCOMMITTED: 'UNCOMMITTED';
 WHILE: 'WHILE';
 WORK: 'WORK';
+WRITE: 'WRITE';
 
+COMMA: ',';
 SEMICOLON: ';';
 
 STRING

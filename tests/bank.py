@@ -36,6 +36,13 @@ def snapshot(spark, left, right):
     return tables
 
 
+def query(spark, left, right):
+    """Read both tables in one query outside a transaction."""
+    sides = (f"SELECT {i} AS side, id, v FROM delta.`{t}`" for i, t in enumerate((left, right)))
+    rows = sorted(spark.sql(" UNION ALL ".join(sides)).collect())
+    return [[[row["id"], row["v"]] for row in rows if row["side"] == side] for side in (0, 1)]
+
+
 def balances(spark, table):
     rows = spark.sql(f"SELECT id, v FROM delta.`{table}`").collect()
     return [[row["id"], row["v"]] for row in sorted(rows)]

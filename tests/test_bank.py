@@ -29,13 +29,18 @@ class Bank:
         move = {"source": source, "target": target, "amount": amount}
         return writer.start("bank:transfer", **self.tables, **move)
 
-    def start_snapshot(self, reader):
-        return reader.start("bank:snapshot", **self.tables)
+    def start_snapshot(self, reader, how="snapshot"):
+        return reader.start(f"bank:{how}", **self.tables)
 
     def storm(self, snapshots):
-        """Every driver writes and reads at once."""
+        """Every driver writes and reads at once, in transactions and outside."""
         writing = [self.start_transfer(writer) for writer in self.writers]
-        reading = [self.start_snapshot(r) for _ in range(snapshots) for r in self.readers]
+        reading = [
+            self.start_snapshot(reader, how)
+            for _ in range(snapshots)
+            for reader in self.readers
+            for how in ("snapshot", "query")
+        ]
         for future in writing:
             future.result(TIMEOUT_S)
         self.snapshots += [future.result(TIMEOUT_S) for future in reading]
@@ -43,8 +48,8 @@ class Bank:
     def hold(self, number):
         """Hold a driver when it has published one table; the others read meanwhile.
 
-        Those that have begun before must not see the new half; those that begin now finish the
-        entry first.
+        Those that have begun before must not see the new half, nor a query outside a transaction;
+        those that begin now finish the entry first.
         """
         driver, writer = self.drivers[number], self.writers[number]
         others = [reader for i, reader in enumerate(self.readers) if i != number]
@@ -57,6 +62,9 @@ class Bank:
                 reader.sql("COMMIT")
                 self.snapshots.append([left, right])
                 self.in_flight += self.is_in_flight()
+            reading = [self.start_snapshot(reader, "query") for reader in others]
+            self.snapshots += [future.result(TIMEOUT_S) for future in reading]
+            self.in_flight += self.is_in_flight() * len(reading)
             self.in_flight += self.is_in_flight()
             reading = [self.start_snapshot(reader) for reader in others]
             self.snapshots += [future.result(TIMEOUT_S) for future in reading]
@@ -99,8 +107,8 @@ def test_every_snapshot_is_a_prefix_of_the_transfers(drivers, tmp_path, number, 
         f"{bank.in_flight} of them while an entry was in flight"
     )
     assert len(transfers) == rounds * (number + 1)
-    assert len(bank.snapshots) == rounds * (number * snapshots + 2 * (number - 1))
-    assert bank.in_flight == rounds * number
+    assert len(bank.snapshots) == rounds * (2 * number * snapshots + 3 * (number - 1))
+    assert bank.in_flight == rounds * (2 * number - 1)
     states = [replay(transfers[:n]) for n in range(len(transfers) + 1)]
     for snapshot in bank.snapshots:
         assert sum(balance for side in snapshot for _, balance in side) == 2 * ACCOUNTS * OPENING

@@ -30,6 +30,22 @@ def test_clean_exit_commits_all_tables(spark, other_session, table, rows):
     assert rows(other_session, right) == [(2, "b")]
 
 
+def test_level_and_read_only_are_said_in_begin(spark, table, rows):
+    name = table("said_in_begin")
+    with lakestep.transaction(spark) as txn:
+        assert (txn.isolation, txn.read_only) == ("SNAPSHOT", False)
+    with lakestep.transaction(spark, "a `name`", isolation="serializable", read_only=True) as txn:
+        assert (txn.name, txn.isolation, txn.read_only) == ("a `name`", "SERIALIZABLE", True)
+        assert rows(spark, name) == ROWS
+        with pytest.raises(lakestep.TransactionStateError) as raised:
+            spark.sql(f"INSERT INTO {name} VALUES (3, 'c')")
+    assert refusal(raised) == ("LAKESTEP_READ_ONLY_TRANSACTION", "25006")
+    with pytest.raises(ValueError), lakestep.transaction(spark, isolation="CHAOS"):
+        pass
+    with lakestep.transaction(spark):
+        pass
+
+
 def test_transaction_that_writes_nothing_has_no_entry(spark, table, rows):
     name = table("reads_only")
     with lakestep.transaction(spark) as txn:

@@ -19,7 +19,7 @@ def rollback(spark):
 
 def abandon(spark):
     """Leaves no transaction to the next test, whatever state a failed one is in."""
-    if spark.sql("SHOW TRANSACTIONS").where("state != 'INFLIGHT'").collect():
+    if any(row["state"] != "INFLIGHT" for row in spark.sql("SHOW TRANSACTIONS").collect()):
         rollback(spark)
 
 

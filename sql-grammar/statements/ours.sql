@@ -29,6 +29,42 @@ START TRANSACTION
 # begin repeat
 BEGIN repeat
 
+# begin [SERIALIZABLE]
+BEGIN ISOLATION LEVEL SERIALIZABLE
+
+# begin nightly [SNAPSHOT, read only]
+begin transaction nightly isolation level snapshot, read only;
+
+# begin [SNAPSHOT]
+START TRANSACTION ISOLATION LEVEL REPEATABLE READ
+
+# begin [SNAPSHOT, read write]
+BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE
+
+# begin [read only]
+BEGIN READ ONLY
+
+# begin read [read only]
+BEGIN read READ ONLY
+
+# begin serializable
+BEGIN serializable
+
+# mode twice
+BEGIN READ ONLY, READ WRITE
+
+# mode twice
+SET TRANSACTION ISOLATION LEVEL SNAPSHOT ISOLATION LEVEL SNAPSHOT
+
+# set [SERIALIZABLE]
+SET TRANSACTION ISOLATION LEVEL SERIALIZABLE;
+
+# set [read only]
+set transaction read only
+
+# block commit 2
+BEGIN READ ONLY; SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; SELECT 1; COMMIT
+
 # commit
 COMMIT
 

@@ -44,3 +44,11 @@ DESCRIBE HISTORY delta.`/a/b`
 SET spark.sql.shuffle.partitions = 2
 
 EXPLAIN SELECT 1
+
+SET transaction = 1
+
+SET transaction.isolation = serializable
+
+SELECT read, only, level, snapshot FROM isolation, write
+
+SET

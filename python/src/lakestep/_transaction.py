@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 # The session setting by which the JVM names the open transaction.
 _OPEN = "spark.lakestep.transaction"
 
+_LEVELS = ("SNAPSHOT", "SERIALIZABLE")
+
 
 class Transaction:
     """One transaction; `lakestep.transaction` makes it.
@@ -28,6 +30,8 @@ class Transaction:
         self._spark = spark
         self._id: str = began["transaction_id"]
         self._name: str | None = began["name"]
+        self._isolation: str = began["isolation"]
+        self._read_only: bool = began["read_only"]
         self._entry: int | None = None
         self._is_open = True
 
@@ -40,6 +44,16 @@ class Transaction:
     def name(self) -> str | None:
         """The name given by the user."""
         return self._name
+
+    @property
+    def isolation(self) -> str:
+        """``SNAPSHOT`` or ``SERIALIZABLE``, as it was when the transaction began."""
+        return self._isolation
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it began READ ONLY."""
+        return self._read_only
 
     @property
     def is_open(self) -> bool:
@@ -107,7 +121,13 @@ class Transaction:
 
 
 @contextmanager
-def transaction(spark: SparkSession, name: str | None = None) -> Iterator[Transaction]:
+def transaction(
+    spark: SparkSession,
+    name: str | None = None,
+    *,
+    isolation: str | None = None,
+    read_only: bool = False,
+) -> Iterator[Transaction]:
     """Run the body of a ``with`` statement as one transaction over all Delta tables.
 
     A clean exit commits; an exception rolls back and is raised again as it was. If the rollback
@@ -120,6 +140,14 @@ def transaction(spark: SparkSession, name: str | None = None) -> Iterator[Transa
         A session configured by `lakestep.configure`, Classic or Connect.
     name : str, optional
         Shown in `SHOW TRANSACTIONS` and kept in the timeline.
+    isolation : str, optional
+        ``"SNAPSHOT"``: every statement reads one snapshot, and of two transactions that change the
+        same file one fails. ``"SERIALIZABLE"``: the commit fails as well when rows that were read
+        have changed, so that the transactions of this level are as if run one after another.
+        Default: ``spark.lakestep.isolationLevel``, which is ``SNAPSHOT``.
+    read_only : bool, optional
+        Refuse every write, and put nothing on any store: read permissions are enough. It helps no
+        unfinished transaction of others, and so may read an earlier snapshot than one that writes.
 
     Yields
     ------
@@ -132,6 +160,8 @@ def transaction(spark: SparkSession, name: str | None = None) -> Iterator[Transa
         ``LAKESTEP_NOT_CONFIGURED`` or ``LAKESTEP_VERSION_MISMATCH``.
     TransactionStateError
         ``LAKESTEP_TRANSACTION_ALREADY_ACTIVE``: the session has an open transaction.
+    ValueError
+        `isolation` is no level.
     ConflictError, StateUnknownError
         From the commit.
 
@@ -142,8 +172,16 @@ def transaction(spark: SparkSession, name: str | None = None) -> Iterator[Transa
     ...     spark.sql("DELETE FROM staging WHERE loaded")
     """
     _session.meet(spark)
-    quoted = "" if name is None else " `" + name.replace("`", "``") + "`"
-    txn = Transaction(spark, spark.sql(f"BEGIN TRANSACTION{quoted}").collect()[0])
+    statement = "BEGIN TRANSACTION"
+    if name is not None:
+        statement += " `" + name.replace("`", "``") + "`"
+    if isolation is not None:
+        if isolation.upper() not in _LEVELS:
+            raise ValueError(f"isolation must be one of {', '.join(_LEVELS)}, not {isolation!r}")
+        statement += f" ISOLATION LEVEL {isolation.upper()}"
+    if read_only:
+        statement += " READ ONLY"
+    txn = Transaction(spark, spark.sql(statement).collect()[0])
     try:
         yield txn
     except BaseException as failure:

@@ -1,5 +1,7 @@
 package io.lakestep
 
+import io.lakestep.transaction.IsolationLevel
+
 /** One configuration key with its meaning. Every key is listed in README. */
 final case class ConfKey[T](key: String, default: T, doc: String, parse: String => T) {
   def from(get: String => Option[String]): T = get(key).fold(default) { text =>
@@ -19,6 +21,16 @@ object LakestepConf {
     "Folder of the timeline, shared by everyone who writes the same tables. " +
       "Default: _lakestep in the warehouse folder.",
     text => Some(text.trim).filter(_.nonEmpty)
+  )
+
+  val Isolation: ConfKey[IsolationLevel] = ConfKey(
+    "spark.lakestep.isolationLevel",
+    IsolationLevel.Snapshot,
+    "SNAPSHOT or SERIALIZABLE: the level of a transaction whose BEGIN names none.",
+    text =>
+      IsolationLevel.parse(text.trim).getOrElse(
+        throw new IllegalArgumentException("neither SNAPSHOT nor SERIALIZABLE")
+      )
   )
 
   val SyncFiles: ConfKey[Boolean] = ConfKey(
@@ -49,5 +61,5 @@ object LakestepConf {
     text => Some(text.trim).filter(_.nonEmpty)
   )
 
-  val all: Seq[ConfKey[_]] = Seq(Root, SyncFiles, MaxAttempts, PublishThreads, Observer)
+  val all: Seq[ConfKey[_]] = Seq(Root, Isolation, SyncFiles, MaxAttempts, PublishThreads, Observer)
 }

@@ -8,8 +8,9 @@ import org.apache.spark.sql.internal.StaticSQLConf
 import io.lakestep.overlay.{BaseWriteGuard, OverlaySettings}
 import io.lakestep.session.{CatalogSetting, InternalClones, NoBaseWrites, Sessions}
 import io.lakestep.sql.{
-  BaseFileNames, LakestepParser, NoteStatementTables, ParserOrder, RedirectRelations,
-  RedirectSaveAsTable, RedirectTables, ResolveTransactionBlock, StatementStrategy, TransactionGuard
+  BaseFileNames, ConsistentReads, LakestepParser, NoteStatementTables, ParserOrder,
+  RedirectRelations, RedirectSaveAsTable, RedirectTables, ResolveTransactionBlock,
+  StatementStrategy, TransactionGuard
 }
 
 /**
@@ -38,7 +39,8 @@ class LakestepExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectPlanNormalizationRule(RedirectRelations(_))
     extensions.injectPostHocResolutionRule(BaseFileNames(_))
     extensions.injectResolutionRule(ResolveTransactionBlock(_))
-    new TransactionGuard(Sessions.isOpen).inject(extensions)
+    new TransactionGuard(Sessions.isOpen, Sessions.isReadOnly).inject(extensions)
+    extensions.injectOptimizerRule(ConsistentReads(_))
     extensions.injectOptimizerRule(_ => NoteStatementTables)
     extensions.injectPlannerStrategy(StatementStrategy(_))
   }

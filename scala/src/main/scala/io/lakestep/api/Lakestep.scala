@@ -4,6 +4,7 @@ import org.apache.spark.sql.{DataFrameReader, DataFrameWriter, DataFrameWriterV2
 
 import io.lakestep.session.{CommitReport, Lifecycle, Sessions}
 import io.lakestep.sql.RedirectTables.TransactionOption
+import io.lakestep.transaction.TransactionModes
 
 /**
  * Transactions for Scala and Java callers. The transaction is the session's: everything the
@@ -17,9 +18,11 @@ object Lakestep {
    * Conditions: LAKESTEP_TRANSACTION_ALREADY_ACTIVE (25001), LAKESTEP_CONFLICT (40001),
    * LAKESTEP_TRANSACTION_STATE_UNKNOWN (08007).
    */
-  def transaction[T](session: SparkSession, name: Option[String] = None)(
-      body: Transaction => T): T = {
-    val handle = new Transaction(session, Lifecycle.begin(session, name).id)
+  def transaction[T](
+      session: SparkSession,
+      name: Option[String] = None,
+      modes: TransactionModes = TransactionModes())(body: Transaction => T): T = {
+    val handle = new Transaction(session, Lifecycle.begin(session, name, modes).id)
     try {
       val result = body(handle)
       if (handle.isOpen) handle.commit()

@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import io.lakestep.Json
+import io.lakestep.timeline.FileFacts
 
 /**
  * One line of a Delta commit; fields that this code does not know are carried unchanged.
@@ -38,10 +39,24 @@ sealed trait Action {
 }
 
 /** An action about one data file. */
-sealed trait FileAction extends Action {
+sealed trait FileAction extends Action with FileFacts {
 
   /** As it stands in the log: URL-encoded, relative to the table or absolute. */
   final def path: String = required("path")
+
+  final override def plainPath: String = FileAction.plain(path)
+
+  final override def partitionValues: Map[String, Option[String]] =
+    Option(body.get("partitionValues")).fold(Map.empty[String, Option[String]]) { values =>
+      values.properties.asScala.map { entry =>
+        entry.getKey -> Option(entry.getValue).filterNot(_.isNull).map(_.asText)
+      }.toMap
+    }
+
+  final override def statistics: Option[ObjectNode] = string("stats").flatMap { text =>
+    try Some(Json.parse(text))
+    catch { case _: java.io.IOException => None }
+  }
 
   final def dataChange: Boolean = flag("dataChange", default = true)
 
@@ -60,23 +75,30 @@ sealed trait FileAction extends Action {
 
   /** Rows that the file holds, deleted ones included, when the statistics say so. */
   final def numRecords: Option[Long] =
-    string("stats").flatMap { s =>
-      try Option(Json.parse(s).get("numRecords")).filter(_.isIntegralNumber).map(_.asLong)
-      catch { case _: java.io.IOException => None }
-    }
+    statistics.flatMap(s => Option(s.get("numRecords"))).filter(_.isIntegralNumber).map(_.asLong)
 
   /** Rows that a reader sees: without those of the deletion vector. */
   final def liveRows: Option[Long] =
     numRecords.map(_ - deletionVector.fold(0L)(_.path("cardinality").asLong(0L)))
 }
 
+object FileAction {
+
+  /** A path without its escapes: clients differ in what they escape. */
+  def plain(path: String): String =
+    try Option(new java.net.URI(path).getPath).getOrElse(path)
+    catch { case _: java.net.URISyntaxException => path }
+}
+
 final case class AddFile(body: ObjectNode) extends FileAction {
   override def kind: String = "add"
+  override def isRemoved: Boolean = false
   def defaultRowCommitVersion: Option[Long] = long("defaultRowCommitVersion")
 }
 
 final case class RemoveFile(body: ObjectNode) extends FileAction {
   override def kind: String = "remove"
+  override def isRemoved: Boolean = true
 }
 
 final case class ChangeFile(body: ObjectNode) extends Action {

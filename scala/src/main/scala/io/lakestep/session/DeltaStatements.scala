@@ -21,6 +21,8 @@ object DeltaStatements {
     override def starting(dataPath: Path, facts: => DeltaFacts): Unit =
       if (!transaction.owns(dataPath)) {
         throw Errors("LAKESTEP_DELTA_TRANSACTION_ON_BASE_TABLE", "table" -> dataPath.toString)
+      } else if (transaction.isReadOnly) {
+        throw Errors("LAKESTEP_READ_ONLY_TRANSACTION", "statement" -> "A write")
       } else {
         transaction.table(dataPath).foreach { table =>
           val found = facts

@@ -2,14 +2,13 @@ package io.lakestep.session
 
 import scala.util.control.NonFatal
 
-import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 
-import io.lakestep.Errors
-import io.lakestep.delta.{DeltaHousekeeping, TablePath}
+import io.lakestep.{Errors, LakestepConf}
+import io.lakestep.delta.DeltaHousekeeping
 import io.lakestep.overlay.StagedWrites
 import io.lakestep.timeline.CommitEntry
-import io.lakestep.transaction.{BeginRequest, CommitOutcome, IsolationLevel, RecoveryReport}
+import io.lakestep.transaction.{BeginRequest, CommitOutcome, RecoveryReport, TransactionModes}
 
 /** What COMMIT reports: no entry when the transaction wrote nothing. */
 final case class CommitReport(transactionId: String, entry: Option[Long], tables: Int)
@@ -17,7 +16,10 @@ final case class CommitReport(transactionId: String, entry: Option[Long], tables
 /** BEGIN, COMMIT and ROLLBACK of a session: the only code that changes a [[SessionState]]. */
 object Lifecycle {
 
-  def begin(session: SparkSession, name: Option[String]): SessionTransaction =
+  def begin(
+      session: SparkSession,
+      name: Option[String],
+      modes: TransactionModes): SessionTransaction =
     Sessions.beginning(session)(Sessions.state(session) match {
       case SessionState.Open(open) =>
         throw Errors("LAKESTEP_TRANSACTION_ALREADY_ACTIVE", "transaction" -> open.id)
@@ -32,8 +34,9 @@ object Lifecycle {
             name = name,
             user = session.sparkContext.sparkUser,
             application = session.sparkContext.applicationId,
-            isolation = IsolationLevel.Snapshot,
-            readOnly = false,
+            isolation =
+              modes.isolation.getOrElse(LakestepConf.Isolation.from(session.conf.getOption)),
+            readOnly = modes.readOnly.contains(true),
             notBefore = Sessions.seenEntry(session, database)
           )
         )
@@ -50,6 +53,10 @@ object Lifecycle {
   private def checkBatch(session: SparkSession): Unit =
     if (Option(session.sparkContext.getLocalProperty("sql.streaming.queryId")).isDefined &&
       !InternalClones.contains(session)) throw Errors("LAKESTEP_SESSION_OUTSIDE_BATCH")
+
+  /** SET TRANSACTION. Conditions: LAKESTEP_NO_ACTIVE_TRANSACTION, LAKESTEP_TRANSACTION_HAS_READ. */
+  def set(session: SparkSession, modes: TransactionModes): Unit =
+    required(session, "SET TRANSACTION").set(modes)
 
   def commit(session: SparkSession): CommitReport = {
     val transaction = required(session, "COMMIT")
@@ -85,7 +92,7 @@ object Lifecycle {
 
   /** What throws here never got an entry. */
   private def outcome(session: SparkSession, transaction: SessionTransaction): CommitOutcome =
-    try transaction.database.commit(transaction.begun, transaction.written)
+    try transaction.database.commit(transaction.begun, transaction.written, transaction.onlyRead)
     catch {
       case NonFatal(failure) =>
         try abandon(session, transaction)
@@ -116,19 +123,6 @@ object Lifecycle {
   }
 
   def recover(session: SparkSession): RecoveryReport = Databases.of(session).recover()
-
-  /**
-   * Step 12, for a statement of an idle session: its tables hold no unfinished entry any more. A
-   * table that no transaction has written is left alone, also where its store permits none.
-   */
-  def beforeAutocommit(session: SparkSession, tables: Seq[Path]): Unit = {
-    lazy val conf = session.sessionState.newHadoopConf()
-    tables.foreach { table =>
-      val base = BasePath.uri(BasePath.canonical(table, conf))
-      val binding = new Path(new java.net.URI(TablePath.binding(base)))
-      if (binding.getFileSystem(conf).exists(binding)) Databases.of(session).helpBeforeWrite(base)
-    }
-  }
 
   def unfinished(session: SparkSession): Seq[CommitEntry] = Databases.of(session).unfinished()
 

@@ -10,7 +10,10 @@ import org.apache.hadoop.fs.Path
 
 import io.lakestep.Errors
 import io.lakestep.overlay.{Chain, OverlayPath, StagedWrites, StagingFolder}
-import io.lakestep.transaction.{BegunTransaction, Database, WrittenTable}
+import io.lakestep.timeline.ReadSet
+import io.lakestep.transaction.{
+  BegunTransaction, Database, ReadTable, TransactionModes, WrittenTable
+}
 
 /** What one statement does to the log of a table, as far as one published commit can say it. */
 sealed trait StatementKind
@@ -31,8 +34,10 @@ object StatementKind {
  * Thread-safe: several threads may share one session. Their statements run one after another, as a
  * statement that fails is cut off by what was staged since it began; queries run at any time.
  */
-final class SessionTransaction(val begun: BegunTransaction, val database: Database) {
+final class SessionTransaction(started: BegunTransaction, val database: Database) {
 
+  @volatile private var current = started
+  @volatile private var mayWrite = !started.readOnly
   private val tables = mutable.LinkedHashMap.empty[String, TouchedTable]
   private val statement = new AtomicReference[StatementKind](StatementKind.Data)
 
@@ -42,7 +47,25 @@ final class SessionTransaction(val begun: BegunTransaction, val database: Databa
   /** Guarded by `turn`. */
   private var ended = false
 
-  def id: String = begun.id
+  def id: String = started.id
+
+  def begun: BegunTransaction = current
+
+  /** Whether a statement that writes is refused. */
+  def isReadOnly: Boolean = !mayWrite
+
+  /**
+   * Changes the modes, as long as no table was met. A transaction that began READ ONLY has left no
+   * trace on any store, and cannot be made to write any more.
+   */
+  def set(modes: TransactionModes): Unit = synchronized {
+    if (tables.nonEmpty) throw Errors("LAKESTEP_TRANSACTION_HAS_READ", "transaction" -> id)
+    if (started.readOnly && modes.readOnly.contains(false)) {
+      throw Errors("LAKESTEP_READ_ONLY_TRANSACTION", "statement" -> "SET TRANSACTION READ WRITE")
+    }
+    modes.isolation.foreach(level => current = current.copy(isolation = level))
+    modes.readOnly.foreach(readOnly => mayWrite = !readOnly)
+  }
 
   /**
    * The overlay of the Delta table at `base`, or None if there is no Delta log. The first call for
@@ -90,6 +113,17 @@ final class SessionTransaction(val begun: BegunTransaction, val database: Databa
   def touched: Seq[TouchedTable] = synchronized(tables.values.toSeq)
 
   def touchedPaths: Seq[String] = touched.map(_.uri)
+
+  /** Notes what a statement is about to read of a table; see PROTOCOL.md, "Read sets". */
+  def reads(overlay: Path, what: ReadSet): Unit =
+    if (OverlayPath.isOverlay(overlay)) table(overlay).foreach(_.read(what))
+
+  /** Tables that were read and have no staged commits. */
+  def onlyRead: Seq[ReadTable] = {
+    val staged = StagedWrites.of(id)
+    for (table <- touched if !staged.contains(table.base.toString); what <- table.reads)
+      yield ReadTable(table.uri, table.name, table.pin, what)
+  }
 
   /** Tables with staged commits, in the order of their first touch. */
   def written: Seq[WrittenTable] = {

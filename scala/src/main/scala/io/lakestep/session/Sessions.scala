@@ -75,6 +75,11 @@ object Sessions {
 
   def isOpen(session: SparkSession): Boolean = state(session) != SessionState.Idle
 
+  def isReadOnly(session: SparkSession): Boolean = state(session) match {
+    case SessionState.Open(transaction) => transaction.isReadOnly
+    case _ => false
+  }
+
   def isOpenTransaction(session: SparkSession, id: String): Boolean = state(session) match {
     case SessionState.Open(transaction) => transaction.id == id
     case _ => false

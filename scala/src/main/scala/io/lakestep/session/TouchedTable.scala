@@ -3,6 +3,7 @@ package io.lakestep.session
 import org.apache.hadoop.fs.Path
 
 import io.lakestep.delta.PinnedHeader
+import io.lakestep.timeline.ReadSet
 import io.lakestep.transaction.WrittenTable
 
 /** What COMMIT and the combination rules must know of a table, read from its pinned snapshot. */
@@ -24,6 +25,7 @@ final class TouchedTable(val base: Path, val pin: Long, val overlay: Path) {
   val uri: String = BasePath.uri(base)
 
   @volatile private var facts: Option[TableFacts] = None
+  @volatile private var readSoFar: Option[ReadSet] = None
   @volatile private var statements: Vector[(Long, StatementKind)] = Vector.empty
 
   /** The first facts are those of the pinned snapshot; a feature switched on later is added. */
@@ -48,6 +50,13 @@ final class TouchedTable(val base: Path, val pin: Long, val overlay: Path) {
   def lastStaged: Option[Long] = statements.lastOption.map(_._1)
 
   def checkpointInterval: Option[Int] = facts.map(_.checkpointInterval)
+
+  /** What statements have read of it, also those that failed. */
+  def reads: Option[ReadSet] = readSoFar
+
+  def read(what: ReadSet): Unit = synchronized {
+    readSoFar = Some(readSoFar.fold(what)(_.and(what)))
+  }
 
   def staged(version: Long, kind: StatementKind): Unit = synchronized {
     statements = statements :+ (version -> kind)
@@ -88,7 +97,8 @@ final class TouchedTable(val base: Path, val pin: Long, val overlay: Path) {
       inCommitTimestamps = known.inCommitTimestamps,
       rowTracking = known.rowTracking,
       rowIdHighWaterMark = known.rowIdHighWaterMark,
-      pinned = Some(known.pinned)
+      pinned = Some(known.pinned),
+      reads = reads
     )
   }
 }

@@ -5,7 +5,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan}
 
 import io.lakestep.delta.DeltaReference
-import io.lakestep.session.{InternalClones, Lifecycle, Sessions}
+import io.lakestep.session.{Autocommit, InternalClones, Sessions}
 
 /**
  * A statement that changes Delta tables outside a transaction: no table that it names may hold a
@@ -16,7 +16,7 @@ private[sql] object BeforeAutocommit {
   def apply(session: SparkSession, command: Command): Unit =
     if (CommandCatalogue.decide(command) == Decision.Staged &&
       !Sessions.isOpen(session) && !InternalClones.contains(session))
-      Lifecycle.beforeAutocommit(session, tables(command).distinct)
+      Autocommit.beforeWrite(session, tables(command).distinct)
 
   private def tables(node: LogicalPlan): Seq[Path] =
     DeltaReference.in(node).filterNot(_.isOverlay).map(_.path) ++

@@ -21,6 +21,7 @@ import io.lakestep.Errors
 import io.lakestep.session.Sessions
 import io.lakestep.sql.parser.{LakestepSqlBaseVisitor, LakestepSqlLexer, LakestepSqlParser}
 import io.lakestep.sql.parser.LakestepSqlParser._
+import io.lakestep.transaction.{IsolationLevel, TransactionModes}
 
 /**
  * Parses Lakestep's statements and hands every other text to `delegate` unchanged. Has no side
@@ -37,7 +38,7 @@ class LakestepParser(session: SparkSession, delegate: ParserInterface) extends P
     Statements.parse(variables.substitute(sqlText)) match {
       case PassThrough => delegate.parsePlan(sqlText)
       case Block(begin, pieces, end) =>
-        block(sqlText, begin, pieces.map(p => BlockPiece(p, delegate.parsePlan(p))), end)
+        block(sqlText, begin, pieces.map(p => BlockPiece(p, piece(p)(delegate.parsePlan))), end)
       case Command(plan) => plan
     }
 
@@ -53,7 +54,7 @@ class LakestepParser(session: SparkSession, delegate: ParserInterface) extends P
           parameters match {
             case _: NamedParameterContext =>
               val plans = pieces.map { p =>
-                BlockPiece(p, delegate.parsePlan(substitute(p, parameters)))
+                BlockPiece(p, piece(substitute(p, parameters))(delegate.parsePlan))
               }
               block(sqlText, begin, plans, end)
             case _ => throw Errors("LAKESTEP_POSITIONAL_PARAMETERS_IN_BLOCK")
@@ -71,6 +72,13 @@ class LakestepParser(session: SparkSession, delegate: ParserInterface) extends P
     Statements.parse(variables.substitute(sqlText)) match {
       case PassThrough => delegate.parsePlanWithParameters(sqlText, parameters)
       case _ => parsePlan(sqlText)
+    }
+
+  /** A statement of a block: one of ours that neither begins nor ends it, or another. */
+  private def piece(text: String)(parse: String => LogicalPlan): LogicalPlan =
+    Statements.parse(text) match {
+      case Command(plan) => plan
+      case _ => parse(text)
     }
 
   private def substitute(text: String, parameters: ParameterContext): String =
@@ -193,12 +201,37 @@ private[sql] object Statements {
 
     override def visitRecover(ctx: RecoverContext): Statement = Command(Recover())
 
-    private def begin(ctx: BeginContext): BeginTransaction =
-      BeginTransaction(Option(ctx.name).map { name =>
+    override def visitSetTransaction(ctx: SetTransactionContext): Statement =
+      Command(SetTransaction(modes(ctx.characteristics)))
+
+    private def begin(ctx: BeginContext): BeginTransaction = {
+      val name = Option(ctx.name).map { name =>
         val quoted = original(name)
         if (quoted.startsWith("`")) quoted.substring(1, quoted.length - 1).replace("``", "`")
         else quoted
-      })
+      }
+      BeginTransaction(name, Option(ctx.characteristics).fold(TransactionModes())(modes))
+    }
+
+    private def modes(ctx: CharacteristicsContext): TransactionModes = {
+      def once[T](values: Seq[T]): Option[T] =
+        if (values.size > 1)
+          throw Errors("LAKESTEP_TRANSACTION_MODE_TWICE", "modes" -> original(ctx))
+        else values.headOption
+      val said = ctx.characteristic.asScala.toSeq
+      TransactionModes(
+        isolation = once(said.collect { case mode: IsolationModeContext =>
+          mode.level match {
+            case _: SerializableLevelContext => IsolationLevel.Serializable
+            case _ => IsolationLevel.Snapshot
+          }
+        }),
+        readOnly = once(said.collect {
+          case _: ReadOnlyModeContext => true
+          case _: ReadWriteModeContext => false
+        })
+      )
+    }
 
     /** ANTLR counts code points, so its indexes are none of a Java string. */
     private def original(ctx: ParserRuleContext): String =

@@ -96,7 +96,9 @@ final case class StatementExec(
 final case class StatementStrategy(session: SparkSession) extends SparkStrategy {
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case ReturnAnswer(StatementTables(query, tables)) => statement(query, tables, None)
+    case ReturnAnswer(StatementTables(query, tables, scans)) =>
+      Sessions.open(session).foreach(ReadSets.query(_, query, scans))
+      statement(query, tables, None)
     case ReturnAnswer(root) =>
       root match {
         case _: TransactionCommand | _: CommandResult =>
@@ -104,14 +106,18 @@ final case class StatementStrategy(session: SparkSession) extends SparkStrategy 
         case _ => Sessions.open(session)
       }
       val commands = StatementKinds.commands(root)
-      commands.foreach(BeforeAutocommit(session, _))
+      commands.foreach { command =>
+        BeforeAutocommit(session, command)
+        if (!command.isInstanceOf[TransactionCommand])
+          Sessions.open(session).foreach(ReadSets.command(_, command))
+      }
       val kind = root match {
         case _: TransactionCommand => None
         case _ => commands.headOption.filter(_ => Sessions.isOpen(session)).map(StatementKinds.of)
       }
       val tables = NoteStatementTables.of(root)
       if (tables.isEmpty && kind.isEmpty) Nil else statement(root, tables, kind)
-    case StatementTables(query, _) => Seq(planLater(query))
+    case StatementTables(query, _, _) => Seq(planLater(query))
     case _ => Nil
   }
 

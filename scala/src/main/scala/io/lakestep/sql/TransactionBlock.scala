@@ -44,7 +44,7 @@ final case class ResolveTransactionBlock(session: SparkSession) extends Rule[Log
   }
 
   private def run(block: TransactionBlock): LogicalPlan = {
-    val id = Lifecycle.begin(session, block.begin.name).id
+    val id = Lifecycle.begin(session, block.begin.name, block.begin.modes).id
     try {
       val result = block.pieces.foldLeft(Option.empty[LogicalPlan]) { (last, piece) =>
         val found = execute(piece)

@@ -11,7 +11,7 @@ import org.apache.spark.sql.types.{
 
 import io.lakestep.session.{Lifecycle, SessionState, Sessions}
 import io.lakestep.timeline.CommitEntry
-import io.lakestep.transaction.Finished
+import io.lakestep.transaction.{Finished, TransactionModes}
 
 private[sql] object Columns {
   def apply(columns: (String, DataType)*): Seq[Attribute] =
@@ -25,7 +25,8 @@ private[sql] object Columns {
 sealed trait TransactionCommand extends LeafRunnableCommand
 
 /** `BEGIN`: opens the session's transaction. */
-final case class BeginTransaction(name: Option[String]) extends TransactionCommand {
+final case class BeginTransaction(name: Option[String], modes: TransactionModes)
+    extends TransactionCommand {
 
   override val output: Seq[Attribute] = Columns(
     "transaction_id" -> StringType,
@@ -37,7 +38,7 @@ final case class BeginTransaction(name: Option[String]) extends TransactionComma
   )
 
   override def run(session: SparkSession): Seq[Row] = {
-    val begun = Lifecycle.begin(session, name).begun
+    val begun = Lifecycle.begin(session, name, modes).begun
     Seq(
       Row(
         begun.id,
@@ -48,6 +49,17 @@ final case class BeginTransaction(name: Option[String]) extends TransactionComma
         new Timestamp(begun.requestedAtMs)
       )
     )
+  }
+}
+
+/** `SET TRANSACTION`: changes the modes of the open transaction, before it has met a table. */
+final case class SetTransaction(modes: TransactionModes) extends TransactionCommand {
+
+  override val output: Seq[Attribute] = Nil
+
+  override def run(session: SparkSession): Seq[Row] = {
+    Lifecycle.set(session, modes)
+    Nil
   }
 }
 

@@ -22,8 +22,11 @@ import io.lakestep.delta.DeltaReference
  *      it again. The rule runs before cached data is looked up, so a cached table is seen too.
  *
  * @param isInTransaction thread-safe and cheap: it is asked for every plan of every session
+ * @param isReadOnly whether that transaction may write nothing
  */
-final class TransactionGuard(isInTransaction: SparkSession => Boolean) {
+final class TransactionGuard(
+    isInTransaction: SparkSession => Boolean,
+    isReadOnly: SparkSession => Boolean) {
 
   def inject(extensions: SparkSessionExtensions): Unit = {
     extensions.injectHintResolutionRule(session => new AtStart(session))
@@ -54,6 +57,8 @@ final class TransactionGuard(isInTransaction: SparkSession => Boolean) {
   private def judge(session: SparkSession, node: LogicalPlan): Unit = {
     CommandCatalogue.decide(node) match {
       case refused: Decision.Refused => refuse(node, refused)
+      case Decision.Staged if isReadOnly(session) =>
+        throw Errors("LAKESTEP_READ_ONLY_TRANSACTION", "statement" -> StatementName.of(node))
       case _ =>
     }
     DeltaReference.in(node).filterNot(_.isOverlay).foreach(refuse(session, node, _))

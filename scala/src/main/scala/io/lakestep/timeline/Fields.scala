@@ -13,7 +13,7 @@ import io.lakestep.{Errors, Json, LakestepException}
  *
  * Condition for anything missing or of another type: LAKESTEP_TIMELINE_CORRUPT, naming the file.
  */
-private[timeline] final class Fields(file: String, node: ObjectNode) {
+private[timeline] final class Fields(file: String, val tree: ObjectNode) {
 
   def string(name: String): String = optString(name).getOrElse(throw missing(name))
   def long(name: String): Long = optLong(name).getOrElse(throw missing(name))
@@ -50,6 +50,10 @@ private[timeline] final class Fields(file: String, node: ObjectNode) {
 
   def children(name: String): Vector[Fields] = objects(name).map(new Fields(file, _))
 
+  def optChildren(name: String): Option[Vector[Fields]] = present(name).map(_ => children(name))
+
+  def optStrings(name: String): Option[Vector[String]] = present(name).map(_ => strings(name))
+
   def strings(name: String): Vector[String] =
     elements(name).map(n => if (n.isTextual) n.asText else throw missing(name))
 
@@ -63,7 +67,7 @@ private[timeline] final class Fields(file: String, node: ObjectNode) {
     present(name).filter(_.isArray).getOrElse(throw missing(name)).elements.asScala.toVector
 
   private def present(name: String): Option[JsonNode] =
-    Option(node.get(name)).filterNot(_.isNull)
+    Option(tree.get(name)).filterNot(_.isNull)
 
   private def missing(name: String): LakestepException =
     Fields.corrupt(file, s"its field $name is missing or of another type")

@@ -169,8 +169,8 @@ object TimelineCodec {
     node
       .put("parts", t.parts)
       .put("conflictCapable", t.conflictCapable)
-      .put("dependsOnReads", t.dependsOnReads)
       .put("actionsHash", t.actionsHash)
+    t.reads.foreach(r => node.set[JsonNode]("reads", readSet(r)))
     t.metaDataHash.foreach(h => node.put("metaDataHash", h))
     t.protocolHash.foreach(h => node.put("protocolHash", h))
     node.put("inCommitTimestamps", t.inCommitTimestamps)
@@ -192,7 +192,7 @@ object TimelineCodec {
       f.optChild("baseSlot").map(s => SlotStamp(s.long("sizeBytes"), s.long("modifiedMs"))),
     parts = f.int("parts"),
     conflictCapable = f.flag("conflictCapable"),
-    dependsOnReads = f.flag("dependsOnReads"),
+    reads = f.optChild("reads").map(readSet),
     actionsHash = f.string("actionsHash"),
     metaDataHash = f.optString("metaDataHash"),
     protocolHash = f.optString("protocolHash"),
@@ -209,21 +209,48 @@ object TimelineCodec {
   private def sums(f: Fields): FileSums =
     FileSums(f.long("files"), f.long("rows"), f.long("sizeBytes"))
 
-  private def read(r: EntryRead): ObjectNode =
-    Json
+  private def read(r: EntryRead): ObjectNode = {
+    val node = Json
       .obj()
       .put("log", r.log)
       .put("path", r.path)
       .put("name", r.name)
       .put("pin", r.pin)
       .put("validatedTo", r.validatedTo)
+    node.set[ObjectNode]("reads", readSet(r.reads))
+  }
 
   private def read(f: Fields): EntryRead = EntryRead(
     f.string("log"),
     f.string("path"),
     f.string("name"),
     f.long("pin"),
-    f.long("validatedTo")
+    f.long("validatedTo"),
+    readSet(f.child("reads"))
+  )
+
+  /** Without `scans` it is the whole table. */
+  private def readSet(reads: ReadSet): ObjectNode = {
+    val node = Json.obj()
+    reads.scans.foreach { scans =>
+      val array = node.putArray("scans")
+      scans.foreach { scan =>
+        val one = array.addObject()
+        one.set[JsonNode]("filter", RowFilter.encode(scan.filter))
+        scan.files.foreach(files => texts(one.putArray("files"), files.toVector.sorted))
+      }
+    }
+    node
+  }
+
+  /** A filter of a later version is read as every row. */
+  private def readSet(f: Fields): ReadSet = ReadSet(
+    f.optChildren("scans").map(_.map { scan =>
+      ReadScan(
+        RowFilter.decode(scan.child("filter").tree).getOrElse(RowFilter.Everything),
+        scan.optStrings("files").map(_.toSet)
+      )
+    })
   )
 
   private def conflict(c: Conflict): ObjectNode = {

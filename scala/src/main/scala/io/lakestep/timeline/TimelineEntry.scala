@@ -60,7 +60,7 @@ final case class AbortEntry(
  * @param baseSlot size and modification time of that commit's file, when it was listed
  * @param parts number of commits to publish
  * @param conflictCapable whether a foreign commit can conflict with it
- * @param dependsOnReads whether every change of the table's data is a conflict
+ * @param reads what it has read of the table's data and depends on (SERIALIZABLE)
  * @param actionsHash BLAKE3 of the canonical net actions
  * @param metaDataHash BLAKE3 of the canonical metaData at the pin, when it is known
  * @param protocolHash BLAKE3 of the canonical protocol at the pin, when it is known
@@ -79,7 +79,7 @@ final case class EntryTable(
     baseSlot: Option[SlotStamp],
     parts: Int,
     conflictCapable: Boolean,
-    dependsOnReads: Boolean,
+    reads: Option[ReadSet],
     actionsHash: String,
     metaDataHash: Option[String],
     protocolHash: Option[String],
@@ -97,7 +97,13 @@ final case class RowIds(atPin: Long, atBase: Long)
 final case class FileSums(files: Long, rows: Long, sizeBytes: Long)
 
 /** A table that a SERIALIZABLE transaction read, and the newest version it was validated against. */
-final case class EntryRead(log: String, path: String, name: String, pin: Long, validatedTo: Long)
+final case class EntryRead(
+    log: String,
+    path: String,
+    name: String,
+    pin: Long,
+    validatedTo: Long,
+    reads: ReadSet)
 
 /**
  * A transaction at BEGIN: `<root>/transactions/<id>.json`.

@@ -38,6 +38,16 @@ final case class TimelineView private (
   def lastMark(log: String, snapshot: Long): Option[(Long, Long)] =
     settled.getOrElse(log, Vector.empty).reverseIterator.find(_._1 <= snapshot)
 
+  /** The slot of the last mark of a finished entry in a log, also of one above the prefix. */
+  def lastSlot(log: String): Option[Long] =
+    (lastMark(log, finished).map(_._2) ++ after(finished).flatMap { status =>
+      status.entry match {
+        case c: CommitEntry =>
+          c.tables.indices.filter(c.tables(_).log == log).flatMap(TimelineView.lastSlot(status, _))
+        case _ => Nil
+      }
+    }).maxOption
+
   /** Hash of the newest entry, for the entry that follows it. */
   def lastHash: String = statuses.lastOption.fold("")(_.hash)
 

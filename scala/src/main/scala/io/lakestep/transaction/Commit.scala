@@ -268,7 +268,7 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       txn: BegunTransaction,
       staged: Vector[Staged],
       reads: Vector[ReadTable]): Either[Conflict, (Vector[Checked], Vector[EntryRead])] = {
-    val written = staged.iterator.map(s => checkTable(s, dependsOnReads(txn, s))).toVector
+    val written = staged.iterator.map(s => checkTable(s, readSet(txn, s))).toVector
     written.collectFirst { case Left(c) => c } match {
       case Some(conflict) => Left(conflict)
       case None =>
@@ -282,11 +282,11 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     }
   }
 
-  private def dependsOnReads(txn: BegunTransaction, s: Staged): Boolean =
-    isSerializable(txn) && s.table.wasRead
+  private def readSet(txn: BegunTransaction, s: Staged): Option[ReadSet] =
+    s.table.reads.filter(_ => isSerializable(txn))
 
-  private def checkTable(s: Staged, dependsOnReads: Boolean): Either[Conflict, Checked] = {
-    val ours = OurChanges.of(s.changes.parts, dependsOnReads)
+  private def checkTable(s: Staged, reads: Option[ReadSet]): Either[Conflict, Checked] = {
+    val ours = OurChanges.of(s.changes.parts, reads)
     val walked = walk(s.log, s.table.name, s.table.pin, ours)
     // After the listing: what was dropped before it, and perhaps made anew, has lost its binding.
     val checked = if (bindings.holds(s.table.path, s.binding)) walked else Left(gone(s.table))
@@ -304,9 +304,10 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
   }
 
   private def checkRead(read: ReadTable): Either[Conflict, EntryRead] =
-    walk(log(read.path), read.name, read.pin, ConflictCheck.reading).map { case (_, head, _) =>
-      val known = bindings.find(read.path).fold("")(_.log)
-      EntryRead(known, read.path, read.name, read.pin, head)
+    walk(log(read.path), read.name, read.pin, ConflictCheck.reading(read.reads)).map {
+      case (_, head, _) =>
+        val known = bindings.find(read.path).fold("")(_.log)
+        EntryRead(known, read.path, read.name, read.pin, head, read.reads)
     }
 
   /** The commits after a pin, none of which conflicts, up to the head that was listed. */
@@ -378,11 +379,11 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     rules = options.rules.version,
     transaction = txn.requested,
     message = None,
-    tables = staged.zip(checked).map { case (s, c) => entryTable(s, c, dependsOnReads(txn, s)) },
+    tables = staged.zip(checked).map { case (s, c) => entryTable(s, c, readSet(txn, s)) },
     reads = reads
   )
 
-  private def entryTable(s: Staged, c: Checked, dependsOnReads: Boolean): EntryTable = EntryTable(
+  private def entryTable(s: Staged, c: Checked, reads: Option[ReadSet]): EntryTable = EntryTable(
     log = s.binding.log,
     tableId = s.table.tableId,
     path = TablePath.normalise(s.table.path),
@@ -393,8 +394,8 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     baseSlot = c.slot.map(World.stamp),
     parts = s.changes.parts.size,
     conflictCapable =
-      OurChanges.of(s.changes.parts, dependsOnReads).isConflictCapable(s.changes.parts.size),
-    dependsOnReads = dependsOnReads,
+      OurChanges.of(s.changes.parts, reads).isConflictCapable(s.changes.parts.size),
+    reads = reads,
     actionsHash = s.changes.hash,
     metaDataHash = s.table.pinned.map(p => hashOf(p.metaData.body)),
     protocolHash = s.table.pinned.map(p => hashOf(p.protocol.body)),

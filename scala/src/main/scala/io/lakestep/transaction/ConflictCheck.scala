@@ -4,15 +4,15 @@ import io.lakestep.delta.{
   Action, DomainMetadata, FileAction, LogCommit, Mark, NetPart, SetTransaction
 }
 import io.lakestep.delta.{MetaData, Protocol}
+import io.lakestep.timeline.ReadSet
 
 /**
  * What matters of our net actions when a foreign commit is met.
  *
- * @param paths files that we add, remove, or give another deletion vector; unescaped, as clients
- *   differ in what they escape
+ * @param paths files that we add, remove, or give another deletion vector; unescaped
  * @param changesHeader whether we change metadata or protocol
  * @param domains metadata domains that we change, row tracking's own left out
- * @param dependsOnReads whether every change of data is a conflict
+ * @param reads what of the table's data we depend on (SERIALIZABLE)
  * @param bakesRows whether row ids or versions stand inside our files
  */
 final case class OurChanges(
@@ -21,31 +21,26 @@ final case class OurChanges(
     changesHeader: Boolean,
     domains: Set[String],
     appIds: Set[String],
-    dependsOnReads: Boolean,
+    reads: Option[ReadSet],
     bakesRows: Boolean) {
 
   /** Whether a foreign commit can conflict at all, but for a change of metadata or protocol. */
   def isConflictCapable(parts: Int): Boolean =
-    removesFiles || changesHeader || domains.nonEmpty || appIds.nonEmpty || dependsOnReads ||
+    removesFiles || changesHeader || domains.nonEmpty || appIds.nonEmpty || reads.isDefined ||
       bakesRows || parts > 1
 }
 
 object OurChanges {
 
-  /** A path of an action without its escapes. */
-  def plain(path: String): String =
-    try Option(new java.net.URI(path).getPath).getOrElse(path)
-    catch { case _: java.net.URISyntaxException => path }
-
-  def of(parts: Seq[NetPart], dependsOnReads: Boolean): OurChanges = {
+  def of(parts: Seq[NetPart], reads: Option[ReadSet]): OurChanges = {
     val actions: Seq[Action] = parts.flatMap(_.actions)
     OurChanges(
-      paths = actions.collect { case f: FileAction => plain(f.path) }.toSet,
+      paths = actions.collect { case f: FileAction => f.plainPath }.toSet,
       removesFiles = parts.exists(_.removes.nonEmpty),
       changesHeader = parts.exists(p => p.metaData.isDefined || p.protocol.isDefined),
       domains = parts.flatMap(_.domains).map(_.domain).toSet - DomainMetadata.RowTracking,
       appIds = parts.flatMap(_.txns).map(_.appId).toSet,
-      dependsOnReads = dependsOnReads,
+      reads = reads,
       bakesRows = false
     )
   }
@@ -69,7 +64,7 @@ trait ConflictRules {
  * changes of other files, are no conflict. Source: Delta's `ConflictChecker`.
  */
 object ConflictCheck extends ConflictRules {
-  override val version: Int = 1
+  override val version: Int = 2
 
   val ProtocolChanged = "protocol-changed"
   val MetadataChanged = "metadata-changed"
@@ -93,10 +88,12 @@ object ConflictCheck extends ConflictRules {
   val TooManyAttempts = "too-many-attempts"
 
   override def check(ours: OurChanges, theirs: LogCommit): Option[Finding] = {
-    val data = theirs.files.filter(_.dataChange).map(_.path).distinct
+    val changed = theirs.files.filter(_.dataChange)
+    val data = changed.map(_.path).distinct
     def found(rule: String, when: Boolean, files: => Vector[String] = Vector.empty) =
       Option.when(when)(Finding(rule, files))
-    val touched = theirs.files.map(_.path).distinct.filter(p => ours.paths(OurChanges.plain(p)))
+    val touched = theirs.files.filter(f => ours.paths(f.plainPath)).map(_.path).distinct
+    lazy val read = changed.filter(f => ours.reads.exists(_.mayHold(f))).map(_.path).distinct
     val domains = theirs.actions.collect { case d: DomainMetadata => d.domain }.toSet
     val appIds = theirs.actions.collect {
       case t: SetTransaction if !Mark.isOwnAppId(t.appId) => t.appId
@@ -108,19 +105,19 @@ object ConflictCheck extends ConflictRules {
       .orElse(found(SameDomain, domains.exists(ours.domains)))
       .orElse(found(SameApplication, appIds.exists(ours.appIds)))
       .orElse(found(SameFile, touched.nonEmpty, touched))
-      .orElse(found(ReadChanged, ours.dependsOnReads && data.nonEmpty, data))
+      .orElse(found(ReadChanged, read.nonEmpty, read))
       .orElse(found(RowIdsBaked, ours.bakesRows && theirs.files.nonEmpty))
   }
 
-  /** What a read of a whole table depends on. */
-  val reading: OurChanges =
+  /** What a transaction depends on that only reads a table. */
+  def reading(reads: ReadSet): OurChanges =
     OurChanges(
       Set.empty,
       removesFiles = false,
       changesHeader = false,
       Set.empty,
       Set.empty,
-      dependsOnReads = true,
+      reads = Some(reads),
       bakesRows = false
     )
 }

@@ -14,3 +14,8 @@ object IsolationLevel {
   def parse(name: String): Option[IsolationLevel] =
     Seq(Snapshot, Serializable).find(_.name.equalsIgnoreCase(name))
 }
+
+/** What a statement says of a transaction; nothing where it leaves a mode open. */
+final case class TransactionModes(
+    isolation: Option[IsolationLevel] = None,
+    readOnly: Option[Boolean] = None)

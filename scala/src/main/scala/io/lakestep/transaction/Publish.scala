@@ -49,7 +49,7 @@ private[transaction] final class Publish(world: World) {
     val log: TableLog = world.log(table.path)
     lazy val changes: NetChanges = world.changes(entry, table)
     def ours(part: Int): OurChanges =
-      OurChanges.of(changes.parts.drop(part - 1), table.dependsOnReads)
+      OurChanges.of(changes.parts.drop(part - 1), table.reads)
     def mark(part: Int): Mark =
       Mark(
         timeline.id,
@@ -316,7 +316,7 @@ private[transaction] object StateCheck {
       world: World): Boolean = {
     val removed = changes.removes.map(r => r.path -> r.dvId).toMap
     val live = state.liveFiles(removed.keySet)
-    !ours.dependsOnReads && !ours.changesHeader && ours.domains.isEmpty && ours.appIds.isEmpty &&
+    ours.reads.isEmpty && !ours.changesHeader && ours.domains.isEmpty && ours.appIds.isEmpty &&
     !ours.bakesRows &&
     table.metaDataHash.contains(world.hashOf(state.metaData.body)) &&
     table.protocolHash.contains(world.hashOf(state.protocol.body)) &&

@@ -1,7 +1,7 @@
 package io.lakestep.transaction
 
 import io.lakestep.delta.PinnedHeader
-import io.lakestep.timeline.{CommitEntry, Requested}
+import io.lakestep.timeline.{CommitEntry, ReadSet, Requested}
 
 /**
  * What BEGIN asks for.
@@ -43,7 +43,7 @@ final case class BegunTransaction(
  * @param pinned metadata and protocol at the pin; without it a log that is cleaned up under a
  *   helper counts as a conflict, and an undo cannot put metadata back
  * @param oneCommit whether the staged commits become one; otherwise plain readers see every one
- * @param wasRead whether the statements read the table's data; counts under SERIALIZABLE
+ * @param reads what the statements read of the table's data; counts under SERIALIZABLE
  */
 final case class WrittenTable(
     path: String,
@@ -56,11 +56,11 @@ final case class WrittenTable(
     rowIdHighWaterMark: Option[Long] = None,
     pinned: Option[PinnedHeader] = None,
     oneCommit: Boolean = true,
-    wasRead: Boolean = true,
+    reads: Option[ReadSet] = None,
     metastore: Option[String] = None)
 
-/** A table that a SERIALIZABLE transaction read and did not write. */
-final case class ReadTable(path: String, name: String, pin: Long)
+/** A table that a transaction read and did not write; counts under SERIALIZABLE. */
+final case class ReadTable(path: String, name: String, pin: Long, reads: ReadSet)
 
 /** What COMMIT did. */
 sealed trait CommitOutcome

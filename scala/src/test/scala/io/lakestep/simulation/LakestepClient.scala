@@ -6,6 +6,7 @@ import scala.util.control.NonFatal
 
 import io.lakestep.delta.{Action, ReplayedState, TableLog, TablePath}
 import io.lakestep.storage.PutOutcome
+import io.lakestep.timeline.ReadSet
 import io.lakestep.transaction.{
   BeginRequest, BegunTransaction, CommitOutcome, Database, IsolationLevel, ReadTable, WrittenTable
 }
@@ -36,7 +37,7 @@ final class LakestepClient(
     val (written, read) = tables.splitAt(if (readsOne) tables.size - 1 else tables.size)
     val staged = written.flatMap(t => stage(begun, t, pins(t), isolation))
     if (staged.size == written.size && random.nextInt(20) > 0)
-      commit(begun, staged, read.map(t => ReadTable(t, t, pins(t))))
+      commit(begun, staged, read.map(t => ReadTable(t, t, pins(t), ReadSet.WholeTable)))
     else {
       database.discard(begun, tables)
       world.counts.event("rollback")
@@ -167,7 +168,7 @@ final class LakestepClient(
           io.lakestep.delta.PinnedHeader(state.metaData, state.protocol, state.domains.keySet)
         ),
         oneCommit = !twoParts,
-        wasRead = !appends
+        reads = Option.when(!appends)(ReadSet.WholeTable)
       )
     )
   }

@@ -5,6 +5,7 @@ import java.nio.file.{Files, Paths}
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.LakestepException
+import io.lakestep.transaction.TransactionModes
 
 /** The texts of `sql-grammar/statements`, each parsed as its file says. */
 class GrammarSuite extends AnyFunSuite {
@@ -21,7 +22,9 @@ class GrammarSuite extends AnyFunSuite {
     try
       Statements.parse(text) match {
         case PassThrough => "pass through"
-        case Command(BeginTransaction(name)) => ("begin" +: name.toSeq).mkString(" ")
+        case Command(BeginTransaction(name, said)) =>
+          ("begin" +: (name.toSeq ++ modes(said))).mkString(" ")
+        case Command(SetTransaction(said)) => ("set" +: modes(said).toSeq).mkString(" ")
         case Command(CommitTransaction()) => "commit"
         case Command(RollbackTransaction()) => "rollback"
         case Command(ShowTransactions()) => "show transactions"
@@ -32,7 +35,15 @@ class GrammarSuite extends AnyFunSuite {
       }
     catch {
       case e: LakestepException if e.getCondition == "LAKESTEP_BLOCK_NOT_FINISHED" => "unfinished"
+      case e: LakestepException if e.getCondition == "LAKESTEP_TRANSACTION_MODE_TWICE" =>
+        "mode twice"
     }
+
+  private def modes(said: TransactionModes): Option[String] = {
+    val texts = said.isolation.map(_.name) ++
+      said.readOnly.map(readOnly => if (readOnly) "read only" else "read write")
+    Option.when(texts.nonEmpty)(texts.mkString("[", ", ", "]"))
+  }
 
   for (paragraph <- paragraphs("ours.sql")) {
     val (comments, statement) = paragraph.linesIterator.toSeq.span(_.startsWith("# "))
@@ -58,7 +69,7 @@ class GrammarSuite extends AnyFunSuite {
   test("a character outside the basic plane does not move what follows it") {
     val text = "BEGIN `n😀`; /* 😀 */ DELETE FROM t WHERE v = '😀' AND id = 12; SELECT 12; COMMIT"
     Statements.parse(text) match {
-      case Block(BeginTransaction(name), pieces, _) =>
+      case Block(BeginTransaction(name, _), pieces, _) =>
         assert(name.contains("n😀"))
         assert(pieces == Seq("DELETE FROM t WHERE v = '😀' AND id = 12", "SELECT 12"))
       case other => fail(other.toString)

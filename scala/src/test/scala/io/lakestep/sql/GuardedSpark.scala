@@ -34,7 +34,7 @@ trait GuardedSpark extends BeforeAndAfterAll { self: Suite =>
     .config("spark.sql.catalog.procedures", classOf[elsewhere.ProcedureInCatalog].getName)
     .withExtensions { extensions =>
       extensions.injectCheckRule(_ => plan => { analysed.add(plan); () })
-      new TransactionGuard(_ => open).inject(extensions)
+      new TransactionGuard(_ => open, _ => false).inject(extensions)
     }
     .getOrCreate()
     .asInstanceOf[classic.SparkSession]

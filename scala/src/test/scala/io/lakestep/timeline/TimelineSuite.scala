@@ -22,7 +22,16 @@ final class TimelineSuite extends AnyFunSuite {
     Some(SlotStamp(1, 2)),
     2,
     conflictCapable = true,
-    dependsOnReads = false,
+    reads = Some(ReadSet(Some(Vector(
+      ReadScan(
+        RowFilter.AllOf(Vector(
+          RowFilter.Compare("c", RowFilter.Kind.Date, RowFilter.Op.LessOrEqual, "2026-01-31"),
+          RowFilter.AnyOf(Vector(RowFilter.Null("d", isNull = true), RowFilter.Everything))
+        )),
+        Some(Set("a b", "ü"))
+      ),
+      ReadScan(RowFilter.Everything, None)
+    )))),
     "hash",
     Some("m"),
     None,
@@ -44,7 +53,7 @@ final class TimelineSuite extends AnyFunSuite {
       table,
       table.copy(metastore = None, baseSlot = None, rowIds = None, inCommitTimestampMs = None)
     ),
-    Vector(EntryRead("l", "/r", "r", 1, 2)),
+    Vector(EntryRead("l", "/r", "r", 1, 2, ReadSet.WholeTable)),
     Vector(Json.obj().put("drop", "x")),
     Vector("k")
   )

@@ -3,7 +3,7 @@ package io.lakestep.transaction
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.delta._
-import io.lakestep.timeline.CommitEntry
+import io.lakestep.timeline.{CommitEntry, ReadSet}
 
 /** Entries whose owner died, over a table whose log was cleaned up before somebody came. */
 final class CleanedLogSuite extends AnyFunSuite {
@@ -20,7 +20,10 @@ final class CleanedLogSuite extends AnyFunSuite {
     })
     val txn = lake.begin(db, isolation)
     lake.stage(txn, "A", 0, ours: _*)
-    intercept[Crash](db.commit(txn, Seq(lake.written("A", 0).copy(wasRead = true))))
+    intercept[Crash](db.commit(
+      txn,
+      Seq(lake.written("A", 0).copy(reads = Some(ReadSet.WholeTable)))
+    ))
     theirs.foreach(lake.foreign("A", _))
     lake.foreign("A", lake.add("f"))
     JsonStates.cleanUp(lake.store, lake.path("A"))

@@ -7,7 +7,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.lakestep.LakestepException
 import io.lakestep.delta._
 import io.lakestep.storage.{LocalStore, MemoryStore, PutOutcome}
-import io.lakestep.timeline.{CommitEntry, EntryTable, Outcome}
+import io.lakestep.timeline.{CommitEntry, EntryTable, Outcome, ReadSet}
 
 final class CommitSuite extends AnyFunSuite {
 
@@ -589,7 +589,11 @@ final class CommitSuite extends AnyFunSuite {
       s.lake.stage(txn, "A", 0, s.lake.add("x"))
       s.lake.foreign("B", s.lake.add("f"))
       val outcome =
-        db.commit(txn, Seq(s.lake.written("A", 0)), Seq(ReadTable(s.lake.path("B"), "B", 0)))
+        db.commit(
+          txn,
+          Seq(s.lake.written("A", 0)),
+          Seq(ReadTable(s.lake.path("B"), "B", 0, ReadSet.WholeTable))
+        )
       assert(outcome.isInstanceOf[CommitOutcome.Conflicted] == conflicts)
     }
   }

@@ -3,6 +3,7 @@ package io.lakestep.transaction
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.delta._
+import io.lakestep.timeline.ReadSet
 
 final class ConflictCheckSuite extends AnyFunSuite {
   private val lake = Lake.inMemory()
@@ -10,7 +11,10 @@ final class ConflictCheckSuite extends AnyFunSuite {
 
   private def rule(ours: Seq[Action], theirs: Seq[Action], reads: Boolean = false): Option[String] =
     ConflictCheck.check(
-      OurChanges.of(Seq(NetPart(commitInfo("W"), ours.toVector)), reads),
+      OurChanges.of(
+        Seq(NetPart(commitInfo("W"), ours.toVector)),
+        Option.when(reads)(ReadSet.WholeTable)
+      ),
       LogCommit(9, theirs.toVector)
     ).map(_.rule)
 
@@ -78,7 +82,7 @@ final class ConflictCheckSuite extends AnyFunSuite {
   }
 
   test("baked row ids conflict with every commit that has files") {
-    val ours = OurChanges.of(Seq(NetPart(commitInfo("W"), append.toVector)), dependsOnReads = false)
+    val ours = OurChanges.of(Seq(NetPart(commitInfo("W"), append.toVector)), reads = None)
     val found = ConflictCheck.check(ours.copy(bakesRows = true), LogCommit(9, Vector(add("f"))))
     assert(found.map(_.rule).contains(ConflictCheck.RowIdsBaked))
   }
@@ -87,12 +91,12 @@ final class ConflictCheckSuite extends AnyFunSuite {
     def capable(ours: Action*) =
       OurChanges.of(
         Seq(NetPart(commitInfo("W"), ours.toVector)),
-        dependsOnReads = false
+        reads = None
       ).isConflictCapable(1)
     assert(!capable(add("x")) && capable(remove("x")) && capable(metaData("i")) && capable(txn(
       "a",
       1
     )))
-    assert(OurChanges.of(Nil, dependsOnReads = false).isConflictCapable(2))
+    assert(OurChanges.of(Nil, reads = None).isConflictCapable(2))
   }
 }

@@ -47,7 +47,7 @@ final class HiddenCommitSuite extends AnyFunSuite {
 
     /** A transaction that began, and read version 0, before all that. */
     def commit(actions: Action*): CommitOutcome = {
-      val table = WrittenTable(path, "A", "id-A", 0, wasRead = false)
+      val table = WrittenTable(path, "A", "id-A", 0)
       lake.stage(txn, "A", 0, actions: _*)
       reader.commit(txn, Seq(table))
     }

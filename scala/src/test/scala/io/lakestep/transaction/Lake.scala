@@ -148,8 +148,7 @@ private[lakestep] class Lake(
       table,
       at.metadataId,
       pin,
-      pinned = Some(PinnedHeader(at.metaData, at.protocol, at.domains.keySet)),
-      wasRead = false
+      pinned = Some(PinnedHeader(at.metaData, at.protocol, at.domains.keySet))
     )
   }
 

@@ -5,7 +5,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.lakestep.{Errors, LakestepException}
 import io.lakestep.delta.{TableLog, TablePath}
 import io.lakestep.storage.PutOutcome
-import io.lakestep.timeline.{AbortEntry, CommitEntry}
+import io.lakestep.timeline.{AbortEntry, CommitEntry, ReadSet}
 
 /** Entries that a client cannot finish, and what it tells those who come after. */
 final class UnfinishedEntrySuite extends AnyFunSuite {
@@ -90,7 +90,7 @@ final class UnfinishedEntrySuite extends AnyFunSuite {
       val db = lake.client()
       val txn = lake.begin(db, level)
       lake.stage(txn, "A", db.pin(txn, lake.path("A"), -1), lake.add("y"))
-      val read = ReadTable(lake.path("B"), "B", db.pin(txn, lake.path("B"), -1))
+      val read = ReadTable(lake.path("B"), "B", db.pin(txn, lake.path("B"), -1), ReadSet.WholeTable)
       val dead = lake.client(new CommitObserver {
         override def ordered(entry: CommitEntry): Unit = throw new Crash
       })

@@ -1,0 +1,136 @@
+package io.lakestep.sql
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.SaveMode
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression}
+import org.apache.spark.sql.catalyst.plans.logical.{
+  AppendData, Command, GlobalLimit, LocalLimit, LogicalPlan, Offset, Sample, Tail, V2WriteCommand
+}
+import org.apache.spark.sql.delta.DeltaColumnMapping
+import org.apache.spark.sql.delta.commands.{DeleteCommand, MergeIntoCommand, UpdateCommand}
+import org.apache.spark.sql.delta.files.TahoeFileIndex
+import org.apache.spark.sql.delta.stats.PreparedDeltaFileIndex
+import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
+import org.apache.spark.sql.execution.datasources.{
+  HadoopFsRelation, LogicalRelation, SaveIntoDataSourceCommand
+}
+import org.apache.spark.sql.types.StructType
+
+import io.lakestep.delta.{DeltaReference, FileAction}
+import io.lakestep.session.{SessionTransaction, StatementKind}
+import io.lakestep.timeline.{ReadScan, ReadSet, RowFilter}
+import io.lakestep.transaction.IsolationLevel
+
+/**
+ * What a statement of a SERIALIZABLE transaction reads, recorded when it is planned, before it runs.
+ * What cannot be narrowed counts as the whole table: counts that the log alone answers, cached
+ * data, a LIMIT, a scan that was planned without statistics.
+ */
+private[sql] object ReadSets {
+
+  /**
+   * Records the reads of a query.
+   *
+   * @param noted the tables that it named before any was optimized away, with how many scans of each
+   */
+  def query(transaction: SessionTransaction, plan: LogicalPlan, noted: Map[Path, Int]): Unit =
+    if (isRecorded(transaction) && !isPlannedAgain(plan)) {
+      val scans = scansIn(plan)
+      val isCut = plan.collectWithSubqueries {
+        case _: GlobalLimit | _: LocalLimit | _: Offset | _: Tail | _: Sample => ()
+      }.nonEmpty
+      (noted.keySet ++ scans.keySet).foreach { path =>
+        val found = scans.getOrElse(path, Nil)
+        val isWhole = isCut || found.size < noted.getOrElse(path, 0) || found.contains(None)
+        if (isWhole) transaction.reads(path, ReadSet.WholeTable)
+        else found.flatten.foreach(scan => transaction.reads(path, ReadSet(scan)))
+      }
+    }
+
+  /**
+   * Records what a command reads of the tables that it changes. The rows that it writes come from
+   * queries of its own, which are planned, and recorded, when it runs.
+   */
+  def command(transaction: SessionTransaction, command: Command): Unit =
+    if (isRecorded(transaction)) command match {
+      case update: UpdateCommand => target(transaction, update.target, update.condition.toSeq)
+      case delete: DeleteCommand => target(transaction, delete.target, delete.condition.toSeq)
+      case merge: MergeIntoCommand =>
+        val readsAll = merge.notMatchedBySourceClauses.nonEmpty
+        target(transaction, merge.target, if (readsAll) Nil else Seq(merge.condition))
+      case _: AppendData =>
+      case save: SaveIntoDataSourceCommand if save.mode == SaveMode.Append =>
+      case overwrite: V2WriteCommand => whole(transaction, overwrite.table)
+      case save: SaveIntoDataSourceCommand =>
+        DeltaReference.in(save).foreach(t => transaction.reads(t.path, ReadSet.WholeTable))
+      // A change of metadata conflicts with every change of data, a rearrangement with none.
+      case other if Alone(StatementKinds.of(other)) =>
+      case other if readsData(other) => whole(transaction, other)
+      case _ =>
+    }
+
+  private val Alone = Set[StatementKind](StatementKind.Metadata, StatementKind.Rewrite)
+
+  /** DESCRIBE HISTORY and DETAIL of Delta, and every other command that writes a table. */
+  private def readsData(command: Command): Boolean =
+    CommandCatalogue.decide(command) == Decision.Staged ||
+      command.getClass.getName.startsWith("org.apache.spark.sql.delta.")
+
+  private def isRecorded(transaction: SessionTransaction): Boolean =
+    transaction.begun.isolation == IsolationLevel.Serializable
+
+  /** Adaptive execution plans what is left of a query again, when it was recorded already. */
+  private def isPlannedAgain(plan: LogicalPlan): Boolean =
+    plan.exists(_.isInstanceOf[LogicalQueryStage])
+
+  /** By table: each scan; nothing for one that cannot be narrowed. */
+  private def scansIn(plan: LogicalPlan): Map[Path, Seq[Option[ReadScan]]] =
+    plan.collectWithSubqueries {
+      case LogicalRelation(HadoopFsRelation(index: TahoeFileIndex, _, _, _, _, _), _, _, _, _) =>
+        index match {
+          case other if !StatementTables.mayChange(other) => None
+          case prepared: PreparedDeltaFileIndex => Some(prepared.path -> Some(scanOf(prepared)))
+          case other => Some(other.path -> None)
+        }
+    }.flatten.groupMap(_._1)(_._2)
+
+  private def scanOf(index: PreparedDeltaFileIndex): ReadScan = {
+    val files = index.preparedScan.files
+    ReadScan(
+      RowFilters.of(index.preparedScan.allFilters, column(index.metadata.schema)(_)),
+      Option.when(files.size <= ReadSet.MostFiles)(files.map(f => FileAction.plain(f.path)).toSet)
+    )
+  }
+
+  private def column(schema: StructType)(attribute: Attribute): Option[String] =
+    schema.find(_.name.equalsIgnoreCase(attribute.name)).map(DeltaColumnMapping.getPhysicalName)
+
+  /** The rows of the target for which a condition over target and source may hold. */
+  private def target(
+      transaction: SessionTransaction,
+      table: LogicalPlan,
+      conditions: Seq[Expression]): Unit = {
+    val filter = table.collectFirst {
+      case relation @ LogicalRelation(
+            HadoopFsRelation(index: TahoeFileIndex, _, _, _, _, _),
+            _,
+            _,
+            _,
+            _
+          ) =>
+        val own = AttributeSet(relation.output)
+        RowFilters.of(
+          conditions,
+          a => if (own.contains(a)) column(index.metadata.schema)(a) else None
+        )
+    }
+    val reads = ReadSet(ReadScan(filter.getOrElse(RowFilter.Everything), None))
+    tablesIn(table).foreach(transaction.reads(_, reads))
+  }
+
+  private def whole(transaction: SessionTransaction, plan: LogicalPlan): Unit =
+    tablesIn(plan).foreach(transaction.reads(_, ReadSet.WholeTable))
+
+  private def tablesIn(plan: LogicalPlan): Seq[Path] =
+    DeltaReference.in(plan).map(_.path) ++ TransactionGuard.inside(plan).flatMap(tablesIn)
+}

@@ -1,0 +1,80 @@
+"""Queries outside a transaction, while another driver is held between the publishes of its tables."""
+
+import pytest
+
+from lake import Lake, append
+
+UPDATE = "UPDATE {} SET v = 'new' WHERE id = 1"
+OLD, NEW = ("old", "old"), ("new", "new")
+
+# Each reads v of row 1 in both tables.
+JOIN = "SELECT a.v, b.v FROM {0} a JOIN {1} b USING (id) WHERE id = 1"
+SUBQUERY = "SELECT v, (SELECT v FROM {1} WHERE id = 1) FROM {0} WHERE id = 1"
+UNION = "SELECT first(v), last(v) FROM (SELECT * FROM {0} UNION ALL SELECT * FROM {1}) WHERE id = 1"
+EXISTS = "SELECT v, v FROM {0} a WHERE id = 1 AND EXISTS (SELECT 1 FROM {1} b WHERE b.v = a.v)"
+
+
+@pytest.fixture
+def lake(tmp_path):
+    return Lake(tmp_path, 2)
+
+
+def both(lake, query):
+    return query.format(*(f"delta.`{path}`" for path in lake.tables))
+
+
+@pytest.fixture
+def held(drivers, lake):
+    """A reader, and a writer that has published its first table and not its second."""
+    writer, reader = drivers(2)
+    session = reader.session(lake.root)
+    assert session.sql(both(lake, JOIN)) == [OLD]
+    with writer.halts("published:1") as halts:
+        commit = writer.session(lake.root).start_sql("BEGIN", *lake.sql(UPDATE), "COMMIT")
+        halts.during(commit)
+        assert halts.reached() == "published:1"
+
+        def finish():
+            halts.go()
+            commit.result()
+
+        yield session, finish
+
+
+def test_query_sees_all_of_a_transaction_or_nothing(held, lake):
+    session, finish = held
+    assert [lake.rows(path)[0][1] for path in lake.tables] == ["new", "old"]
+    for query in (JOIN, SUBQUERY, UNION, EXISTS):
+        assert session.sql(both(lake, query)) == [OLD], query
+    for path in lake.tables:
+        assert session.sql(f"SELECT v FROM delta.`{path}` WHERE id = 1") == [("old",)]
+        assert session.sql(f"SELECT count(*) FROM delta.`{path}`") == [(2,)]
+    session.sql("BEGIN READ ONLY")
+    assert session.sql(both(lake, JOIN)) == [OLD]
+    assert lake.outcome(1) is None, "a reader has finished the transaction of another"
+    finish()
+    assert session.sql(both(lake, JOIN)) == [OLD]
+    session.sql("COMMIT")
+    for query in (JOIN, SUBQUERY, UNION, EXISTS):
+        assert session.sql(both(lake, query)) == [NEW], query
+
+
+def test_foreign_commits_below_the_unfinished_one_are_read(held, lake):
+    session, finish = held
+    first, second = lake.tables
+    append(second, (3, "foreign"))
+    assert session.sql(f"SELECT max(id) FROM delta.`{second}`") == [(3,)]
+    append(first, (3, "foreign"))
+    assert session.sql(f"SELECT max(id) FROM delta.`{first}`") == [(2,)]
+    finish()
+    assert session.sql(f"SELECT max(id) FROM delta.`{first}`") == [(3,)]
+    assert session.sql(both(lake, JOIN)) == [NEW]
+
+
+def test_statement_that_writes_finishes_the_transaction_first(held, lake):
+    session, finish = held
+    session.sql(f"DELETE FROM delta.`{lake.tables[0]}` WHERE id = 2")
+    assert lake.outcome(1)["outcome"] == "completed"
+    assert session.sql(both(lake, JOIN)) == [NEW]
+    finish()
+    lake.check_timeline()
