@@ -14,6 +14,8 @@ singleStatement
     | ROLLBACK (WORK | TRANSACTION)? SEMICOLON* EOF                         #rollbackTransaction
     | SET TRANSACTION characteristics SEMICOLON* EOF                        #setTransaction
     | SHOW TRANSACTIONS SEMICOLON* EOF                                      #showTransactions
+    | (DESCRIBE | DESC) TRANSACTION id=STRING SEMICOLON* EOF                #describeTransaction
+    | EXPLAIN CONFLICT id=STRING? SEMICOLON* EOF                            #explainConflict
     | RECOVER SEMICOLON* EOF                                                #recover
     | .*? EOF                                                               #passThrough
     ;
@@ -73,8 +75,8 @@ identifier
 
 /* Keywords of this grammar that may name a transaction. */
 nonReserved
-    : COMMITTED | ISOLATION | LEVEL | ONLY | READ | RECOVER | REPEAT | REPEATABLE | SERIALIZABLE | SET | SHOW
-    | SNAPSHOT | START | TRANSACTIONS | UNCOMMITTED | WRITE
+    : COMMITTED | CONFLICT | DESC | DESCRIBE | EXPLAIN | ISOLATION | LEVEL | ONLY | READ | RECOVER | REPEAT
+    | REPEATABLE | SERIALIZABLE | SET | SHOW | SNAPSHOT | START | TRANSACTIONS | UNCOMMITTED | WRITE
     ;
 
 ATOMIC: 'ATOMIC';
@@ -82,7 +84,11 @@ BEGIN: 'BEGIN';
 CASE: 'CASE';
 COMMIT: 'COMMIT';
 COMMITTED: 'COMMITTED';
+CONFLICT: 'CONFLICT';
+DESC: 'DESC';
+DESCRIBE: 'DESCRIBE';
 END: 'END';
+EXPLAIN: 'EXPLAIN';
 FOR: 'FOR';
 IF: 'IF';
 ISOLATION: 'ISOLATION';

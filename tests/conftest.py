@@ -17,9 +17,10 @@ import transactions
 from arena import Arena
 from driver import Pool
 from lakestep import _build
-from plain_delta import FAST_START, INTERPRETED, PlainDelta
+from plain_delta import FAST_START, FEW_TABLES, INTERPRETED, PlainDelta
 
 SMALL = {
+    **FEW_TABLES,
     "spark.master": "local[2]",
     "spark.driver.memory": "2g",
     "spark.driver.extraJavaOptions": FAST_START,

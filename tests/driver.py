@@ -21,13 +21,14 @@ from concurrent.futures import Future
 from itertools import count
 from pathlib import Path
 
-from plain_delta import FAST_START
+from plain_delta import FAST_START, FEW_TABLES
 
 TIMEOUT_S = 600
 TEST_JAR = Path(__file__).resolve().parents[1] / "target" / "lakestep-tests.jar"
 
 # Short-lived processes: what is compiled less is started faster.
 SETTINGS = {
+    **FEW_TABLES,
     "spark.master": "local[2]",
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": FAST_START,

@@ -24,6 +24,9 @@ if "LAKESTEP_TEST_LONG" not in os.environ:
     # Compiled that way a JVM has a fifth of the usual room for code, and soon forgets it again.
     FAST_START += " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 
+# Delta keeps the last state of 10,000 tables, more than a small JVM has room for.
+FEW_TABLES = {"spark.databricks.delta.delta.log.cacheSize": "30"}
+
 # Half of the time of a small statement goes into the texts of programs that run once.
 INTERPRETED = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -120,7 +123,7 @@ def main(folder, delta_jars):
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.databricks.delta.snapshotPartitions", "2")
-        .config(map=INTERPRETED)
+        .config(map={**FEW_TABLES, **INTERPRETED})
         .getOrCreate()
     )
     requests = _Requests(spark)

@@ -1,4 +1,4 @@
-"""Queries outside a transaction, while another driver is held between the publishes of its tables."""
+"""Queries outside a transaction, while another driver is held between two of its publishes."""
 
 import pytest
 

@@ -46,6 +46,83 @@ def test_level_and_read_only_are_said_in_begin(spark, table, rows):
         pass
 
 
+def test_function_is_run_again_after_a_conflict(spark, other_session, table, rows):
+    name, seen = table("run_again"), []
+
+    def add(txn):
+        seen.append(txn.id)
+        spark.sql(f"UPDATE {name} SET v = concat(v, 'x') WHERE id = 1")
+        if len(seen) < 3:
+            other_session.sql(f"UPDATE {name} SET v = concat(v, 'y') WHERE id = 1")
+        return len(seen)
+
+    assert lakestep.run(spark, add) == 3
+    assert len(set(seen)) == 3
+    assert rows(spark, name) == [(1, "ayyx"), (2, "b")]
+
+
+def test_function_that_never_wins_raises_its_conflict(spark, other_session, table, rows):
+    name, seen = table("never_wins"), []
+
+    def lose(txn):
+        seen.append(txn.id)
+        spark.sql(f"DELETE FROM {name} WHERE id = 1")
+        other_session.sql(f"UPDATE {name} SET v = concat(v, 'y') WHERE id = 1")
+
+    with pytest.raises(lakestep.ConflictError):
+        lakestep.run(spark, lose, attempts=2)
+    assert len(seen) == 2
+    with pytest.raises(lakestep.ConflictError):
+        lakestep.run(spark, lose, timeout_s=0)
+    assert len(seen) == 3
+    with pytest.raises(ValueError):
+        lakestep.run(spark, lose, attempts=0)
+    assert rows(spark, name) == [(1, "ayyy"), (2, "b")]
+
+
+def test_function_that_fails_by_itself_is_not_run_again(spark, table, rows):
+    name, seen = table("fails_alone"), []
+
+    def fail(txn):
+        seen.append(txn.id)
+        spark.sql(f"DELETE FROM {name}")
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError):
+        lakestep.run(spark, fail)
+    assert len(seen) == 1
+    assert rows(spark, name) == ROWS
+
+
+def test_conflict_and_transaction_tell_what_happened(spark, other_session, table):
+    name = table("told")
+    with pytest.raises(lakestep.ConflictError), lakestep.transaction(spark) as txn:
+        spark.sql(f"UPDATE {name} SET v = 'x' WHERE id = 1")
+        open_one = spark.sql(f"DESCRIBE TRANSACTION '{txn.id}'").collect()[0]
+        with lakestep.transaction(other_session, "first") as first:
+            other_session.sql(f"DELETE FROM {name} WHERE id = 1")
+    conflict = spark.sql("EXPLAIN CONFLICT").collect()[0]
+    assert conflict["transaction_id"] == txn.id
+    assert conflict["rule"] == "same-file"
+    assert conflict["table"].endswith(name)
+    assert conflict["operation"] == "DELETE"
+    assert conflict["other_transaction"] == first.id
+    assert len(conflict["files"]) == 1
+    assert conflict["version"] == 2
+    assert "again" in conflict["next_step"]
+    assert spark.sql(f"EXPLAIN CONFLICT '{txn.id}'").collect() == [conflict]
+    with pytest.raises(lakestep.LakestepError) as raised:
+        other_session.sql("EXPLAIN CONFLICT")
+    assert refusal(raised) == ("LAKESTEP_CONFLICT_NOT_KNOWN", "42704")
+
+    assert (open_one["state"], open_one["isolation"]) == ("REQUESTED", "SNAPSHOT")
+    ended = spark.sql(f"DESCRIBE TRANSACTION '{txn.id}'").collect()[0]
+    assert (ended["state"], ended["entry"]) == ("NOT_FOUND", None)
+    committed = spark.sql(f"DESCRIBE TRANSACTION '{first.id}'").collect()[0]
+    assert (committed["state"], committed["name"]) == ("COMPLETED", "first")
+    assert committed["entry"] == first.entry
+
+
 def test_transaction_that_writes_nothing_has_no_entry(spark, table, rows):
     name = table("reads_only")
     with lakestep.transaction(spark) as txn:

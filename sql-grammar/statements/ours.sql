@@ -83,6 +83,18 @@ ROLLBACK WORK ;;
 # show transactions
 SHOW TRANSACTIONS
 
+# describe t1
+DESCRIBE TRANSACTION 't1'
+
+# describe t1
+desc transaction "t1";
+
+# explain conflict
+EXPLAIN CONFLICT;
+
+# explain conflict t1
+EXPLAIN CONFLICT 't1'
+
 # recover
 RECOVER;
 

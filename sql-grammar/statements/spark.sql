@@ -52,3 +52,9 @@ SET transaction.isolation = serializable
 SELECT read, only, level, snapshot FROM isolation, write
 
 SET
+
+DESCRIBE transaction
+
+DESC transaction id
+
+EXPLAIN SELECT conflict FROM t

@@ -24,6 +24,7 @@ from lakestep._errors import (
     TransactionStateError,
     UnsupportedInTransactionError,
 )
+from lakestep._run import run
 from lakestep._session import configure
 from lakestep._transaction import Recovered, Transaction, recover, transaction
 
@@ -43,6 +44,7 @@ __all__ = [
     "configure",
     "jar_path",
     "recover",
+    "run",
     "transaction",
 ]
 

@@ -43,8 +43,16 @@ object LakestepConf {
   val MaxAttempts: ConfKey[Int] = ConfKey(
     "spark.lakestep.commit.maxAttempts",
     50,
-    "How often COMMIT validates again after another transaction took the next timeline entry.",
+    "How often COMMIT validates again after another transaction took the next timeline entry, " +
+      "and how often a block in one call is run after conflicts.",
     _.trim.toInt
+  )
+
+  val TimeoutMs: ConfKey[Long] = ConfKey(
+    "spark.lakestep.commit.timeoutMs",
+    600000L,
+    "Milliseconds after which a block in one call is not run again after a conflict.",
+    _.trim.toLong
   )
 
   val PublishThreads: ConfKey[Int] = ConfKey(
@@ -61,5 +69,5 @@ object LakestepConf {
     text => Some(text.trim).filter(_.nonEmpty)
   )
 
-  val all: Seq[ConfKey[_]] = Seq(Root, Isolation, SyncFiles, MaxAttempts, PublishThreads, Observer)
+  val all: Seq[ConfKey[_]] = Seq(Root, Isolation, SyncFiles, MaxAttempts, TimeoutMs, PublishThreads, Observer)
 }

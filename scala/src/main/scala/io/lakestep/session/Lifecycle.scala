@@ -7,8 +7,10 @@ import org.apache.spark.sql.SparkSession
 import io.lakestep.{Errors, LakestepConf}
 import io.lakestep.delta.DeltaHousekeeping
 import io.lakestep.overlay.StagedWrites
-import io.lakestep.timeline.CommitEntry
-import io.lakestep.transaction.{BeginRequest, CommitOutcome, RecoveryReport, TransactionModes}
+import io.lakestep.timeline.{CommitEntry, Conflict}
+import io.lakestep.transaction.{
+  BeginRequest, CommitOutcome, RecoveryReport, TransactionModes, TransactionStatus
+}
 
 /** What COMMIT reports: no entry when the transaction wrote nothing. */
 final case class CommitReport(transactionId: String, entry: Option[Long], tables: Int)
@@ -78,6 +80,7 @@ object Lifecycle {
         end(session, transaction)
         CommitReport(transaction.id, None, 0)
       case CommitOutcome.Conflicted(conflict, entry) =>
+        Sessions.met(session, transaction.id, conflict)
         if (entry.isEmpty) abandon(session, transaction) else forget(session, transaction)
         throw ConflictError(transaction.id, conflict)
       case CommitOutcome.Unknown(cause, _) =>
@@ -123,6 +126,25 @@ object Lifecycle {
   }
 
   def recover(session: SparkSession): RecoveryReport = Databases.of(session).recover()
+
+  def describe(session: SparkSession, id: String): TransactionStatus =
+    Databases.of(session).describe(id)
+
+  /**
+   * The conflict that ended a transaction, with its id: one that this session met at COMMIT, else
+   * one that the timeline knows. Condition: LAKESTEP_CONFLICT_NOT_KNOWN.
+   */
+  def conflict(session: SparkSession, id: Option[String]): (String, Conflict) = {
+    def fromTimeline = id.flatMap(t => describe(session, t) match {
+      case TransactionStatus.RolledBack(_, evidence, _) => Some(t -> evidence)
+      case _ => None
+    })
+    Sessions.lastConflict(session).filter(met => id.forall(_ == met._1)).orElse(fromTimeline)
+      .getOrElse(throw Errors(
+        "LAKESTEP_CONFLICT_NOT_KNOWN",
+        "transaction" -> id.getOrElse("of this session")
+      ))
+  }
 
   def unfinished(session: SparkSession): Seq[CommitEntry] = Databases.of(session).unfinished()
 

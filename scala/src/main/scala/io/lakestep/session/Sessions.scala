@@ -6,6 +6,7 @@ import java.util.concurrent.ConcurrentHashMap
 import org.apache.spark.sql.SparkSession
 
 import io.lakestep.Errors
+import io.lakestep.timeline.Conflict
 import io.lakestep.transaction.Database
 
 /** Where a session stands between BEGIN and the end of its transaction. */
@@ -24,7 +25,10 @@ object SessionState {
  */
 object Sessions {
 
-  private final class Slot(var state: SessionState, var seenEntries: Map[Database, Long])
+  private final class Slot(
+      var state: SessionState,
+      var seenEntries: Map[Database, Long],
+      var lastConflict: Option[(String, Conflict)])
 
   /** Setting of a session that names its open transaction. */
   private val TransactionKey = "spark.lakestep.transaction"
@@ -33,7 +37,7 @@ object Sessions {
   private val openById = new ConcurrentHashMap[String, SessionTransaction]
 
   private def slot(session: SparkSession): Slot = slots.synchronized {
-    slots.computeIfAbsent(session, _ => new Slot(SessionState.Idle, Map.empty))
+    slots.computeIfAbsent(session, _ => new Slot(SessionState.Idle, Map.empty, None))
   }
 
   def state(session: SparkSession): SessionState = own(session) match {
@@ -96,6 +100,17 @@ object Sessions {
   def seenEntry(session: SparkSession, database: Database): Long = {
     val s = slot(session)
     slots.synchronized(s.seenEntries.getOrElse(database, -1L))
+  }
+
+  /** The conflict of the session's last COMMIT that met one, with the transaction's id. */
+  private[session] def lastConflict(session: SparkSession): Option[(String, Conflict)] = {
+    val s = slot(session)
+    slots.synchronized(s.lastConflict)
+  }
+
+  private[session] def met(session: SparkSession, id: String, conflict: Conflict): Unit = {
+    val s = slot(session)
+    slots.synchronized { s.lastConflict = Some(id -> conflict) }
   }
 
   private[session] def saw(session: SparkSession, database: Database, entry: Long): Unit = {

@@ -2,7 +2,7 @@ package io.lakestep.sql
 
 import scala.jdk.CollectionConverters._
 
-import org.antlr.v4.runtime.{CharStreams, CommonTokenStream, ParserRuleContext}
+import org.antlr.v4.runtime.{CharStreams, CommonTokenStream, ParserRuleContext, Token}
 import org.antlr.v4.runtime.atn.PredictionMode
 import org.antlr.v4.runtime.misc.{Interval, ParseCancellationException}
 import org.apache.spark.sql.SparkSession
@@ -198,6 +198,15 @@ private[sql] object Statements {
 
     override def visitShowTransactions(ctx: ShowTransactionsContext): Statement =
       Command(ShowTransactions())
+
+    override def visitDescribeTransaction(ctx: DescribeTransactionContext): Statement =
+      Command(DescribeTransaction(unquoted(ctx.id)))
+
+    override def visitExplainConflict(ctx: ExplainConflictContext): Statement =
+      Command(ExplainConflict(Option(ctx.id).map(unquoted)))
+
+    /** Ids hold nothing that would be escaped. */
+    private def unquoted(text: Token): String = text.getText.drop(1).dropRight(1)
 
     override def visitRecover(ctx: RecoverContext): Statement = Command(Recover())
 

@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
 import org.apache.spark.sql.delta.lakestep.SparkInternals
 
 import io.lakestep.Errors
-import io.lakestep.session.{Lifecycle, Sessions}
+import io.lakestep.session.{Lifecycle, Redo, Sessions}
 
 /** How a block ends. */
 sealed trait BlockEnd
@@ -33,13 +33,14 @@ final case class TransactionBlock(
 }
 
 /**
- * Runs a block. Its result is that of its last query. Any failure rolls everything back and raises
- * the original error.
+ * Runs a block. Its result is that of its last query. Any failure rolls everything back; a block
+ * that met a conflict is run again, as nobody has seen a result of it, and any other failure is
+ * raised as it was.
  */
 final case class ResolveTransactionBlock(session: SparkSession) extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    case block: TransactionBlock => run(block)
+    case block: TransactionBlock => Redo(session)(run(block))
     case other => other
   }
 

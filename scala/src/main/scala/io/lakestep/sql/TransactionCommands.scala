@@ -6,12 +6,12 @@ import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.types.{
-  BooleanType, DataType, IntegerType, LongType, StringType, TimestampType
+  ArrayType, BooleanType, DataType, IntegerType, LongType, StringType, TimestampType
 }
 
 import io.lakestep.session.{Lifecycle, SessionState, Sessions}
-import io.lakestep.timeline.CommitEntry
-import io.lakestep.transaction.{Finished, TransactionModes}
+import io.lakestep.timeline.{CommitEntry, Requested}
+import io.lakestep.transaction.{ConflictCheck, Finished, TransactionModes, TransactionStatus}
 
 private[sql] object Columns {
   def apply(columns: (String, DataType)*): Seq[Attribute] =
@@ -124,6 +124,96 @@ final case class ShowTransactions() extends TransactionCommand {
         e.tables.map(_.name).mkString(", ")
       )
     }
+  }
+}
+
+/** `DESCRIBE TRANSACTION`: where a transaction is, of whatever client, by its id. */
+final case class DescribeTransaction(id: String) extends TransactionCommand {
+
+  override val output: Seq[Attribute] = Columns(
+    "transaction_id" -> StringType,
+    "state" -> StringType,
+    "name" -> StringType,
+    "user" -> StringType,
+    "isolation" -> StringType,
+    "snapshot" -> LongType,
+    "began_at" -> TimestampType,
+    "entry" -> LongType,
+    "tables" -> StringType,
+    "residue" -> StringType
+  )
+
+  override def run(session: SparkSession): Seq[Row] = Lifecycle.describe(session, id) match {
+    case TransactionStatus.NotFound => Seq(row("NOT_FOUND"))
+    case TransactionStatus.Open(requested) => Seq(row("REQUESTED", Some(requested)))
+    case TransactionStatus.Aborted(entry) => Seq(row("ABORTED", entry = Some(entry)))
+    case TransactionStatus.InFlight(entry) => Seq(ordered("INFLIGHT", entry))
+    case TransactionStatus.Committed(entry, _) => Seq(ordered("COMPLETED", entry))
+    case TransactionStatus.RolledBack(entry, _, residue) =>
+      Seq(ordered("ROLLED_BACK", entry, residue))
+  }
+
+  private def ordered(state: String, entry: CommitEntry, residue: Seq[String] = Nil): Row = row(
+    state,
+    Some(entry.transaction),
+    Some(entry.number),
+    entry.tables.map(_.name).mkString(", "),
+    residue.mkString("; ")
+  )
+
+  private def row(
+      state: String,
+      requested: Option[Requested] = None,
+      entry: Option[Long] = None,
+      tables: String = null,
+      residue: String = null): Row = Row(
+    id,
+    state,
+    requested.flatMap(_.name).orNull,
+    requested.map(_.user).orNull,
+    requested.map(_.isolation).orNull,
+    requested.map(r => Long.box(r.snapshot)).orNull,
+    requested.map(r => new Timestamp(r.requestedAtMs)).orNull,
+    entry.map(Long.box).orNull,
+    tables,
+    residue
+  )
+}
+
+/** `EXPLAIN CONFLICT`: why a transaction was not committed; without an id, the session's last one. */
+final case class ExplainConflict(id: Option[String]) extends TransactionCommand {
+
+  override val output: Seq[Attribute] = Columns(
+    "transaction_id" -> StringType,
+    "rule" -> StringType,
+    "table" -> StringType,
+    "path" -> StringType,
+    "version" -> LongType,
+    "operation" -> StringType,
+    "user" -> StringType,
+    "committed_at" -> TimestampType,
+    "other_transaction" -> StringType,
+    "files" -> ArrayType(StringType),
+    "next_step" -> StringType
+  )
+
+  override def run(session: SparkSession): Seq[Row] = {
+    val (transaction, conflict) = Lifecycle.conflict(session, id)
+    Seq(
+      Row(
+        transaction,
+        conflict.rule,
+        conflict.table,
+        conflict.path,
+        conflict.version.map(Long.box).orNull,
+        conflict.operation.orNull,
+        conflict.user.orNull,
+        conflict.timeMs.map(new Timestamp(_)).orNull,
+        conflict.otherTransaction.orNull,
+        conflict.files,
+        ConflictCheck.nextStep(conflict.rule)
+      )
+    )
   }
 }
 

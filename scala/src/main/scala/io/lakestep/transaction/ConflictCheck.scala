@@ -87,6 +87,21 @@ object ConflictCheck extends ConflictRules {
   /** The order point was lost more often than `maxAttempts`. */
   val TooManyAttempts = "too-many-attempts"
 
+  /** What the user can do about a conflict. */
+  def nextStep(rule: String): String = rule match {
+    case TableGone =>
+      "The table was dropped or replaced. See what is there now before the transaction runs again."
+    case LogCleanedUp =>
+      "Commits that would have to be checked were cleaned up from the log. Run the transaction again."
+    case Aborted =>
+      "Another client ended the transaction, as it was silent for long. Run it again."
+    case TooManyAttempts =>
+      "Other transactions were always first. Run it again, or raise spark.lakestep.commit.maxAttempts."
+    case ProtocolChanged | MetadataChanged | SameDomain =>
+      "The table's schema, properties or protocol were changed. Run the transaction again under them."
+    case _ => "Run the transaction again: it will read what the other one wrote."
+  }
+
   override def check(ours: OurChanges, theirs: LogCommit): Option[Finding] = {
     val changed = theirs.files.filter(_.dataChange)
     val data = changed.map(_.path).distinct

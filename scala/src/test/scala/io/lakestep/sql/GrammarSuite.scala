@@ -28,6 +28,8 @@ class GrammarSuite extends AnyFunSuite {
         case Command(CommitTransaction()) => "commit"
         case Command(RollbackTransaction()) => "rollback"
         case Command(ShowTransactions()) => "show transactions"
+        case Command(DescribeTransaction(id)) => s"describe $id"
+        case Command(ExplainConflict(id)) => ("explain conflict" +: id.toSeq).mkString(" ")
         case Command(Recover()) => "recover"
         case Command(other) => other.toString
         case Block(_, pieces, BlockEnd.Commit) => s"block commit ${pieces.size}"
