@@ -16,6 +16,7 @@ singleStatement
     | SHOW TRANSACTIONS SEMICOLON* EOF                                      #showTransactions
     | (DESCRIBE | DESC) TRANSACTION id=STRING SEMICOLON* EOF                #describeTransaction
     | EXPLAIN CONFLICT id=STRING? SEMICOLON* EOF                            #explainConflict
+    | VACUUM TRANSACTIONS (RETAIN hours=identifier HOURS)? SEMICOLON* EOF   #vacuumTransactions
     | RECOVER SEMICOLON* EOF                                                #recover
     | .*? EOF                                                               #passThrough
     ;
@@ -75,8 +76,9 @@ identifier
 
 /* Keywords of this grammar that may name a transaction. */
 nonReserved
-    : COMMITTED | CONFLICT | DESC | DESCRIBE | EXPLAIN | ISOLATION | LEVEL | ONLY | READ | RECOVER | REPEAT
-    | REPEATABLE | SERIALIZABLE | SET | SHOW | SNAPSHOT | START | TRANSACTIONS | UNCOMMITTED | WRITE
+    : COMMITTED | CONFLICT | DESC | DESCRIBE | EXPLAIN | HOURS | ISOLATION | LEVEL | ONLY | READ | RECOVER
+    | REPEAT | REPEATABLE | RETAIN | SERIALIZABLE | SET | SHOW | SNAPSHOT | START | TRANSACTIONS
+    | UNCOMMITTED | VACUUM | WRITE
     ;
 
 ATOMIC: 'ATOMIC';
@@ -90,6 +92,7 @@ DESCRIBE: 'DESCRIBE';
 END: 'END';
 EXPLAIN: 'EXPLAIN';
 FOR: 'FOR';
+HOURS: 'HOURS';
 IF: 'IF';
 ISOLATION: 'ISOLATION';
 LEVEL: 'LEVEL';
@@ -100,6 +103,7 @@ READ: 'READ';
 RECOVER: 'RECOVER';
 REPEAT: 'REPEAT';
 REPEATABLE: 'REPEATABLE';
+RETAIN: 'RETAIN';
 ROLLBACK: 'ROLLBACK';
 SERIALIZABLE: 'SERIALIZABLE';
 SET: 'SET';
@@ -109,6 +113,7 @@ START: 'START';
 TRANSACTION: 'TRANSACTION';
 TRANSACTIONS: 'TRANSACTIONS';
 UNCOMMITTED: 'UNCOMMITTED';
+VACUUM: 'VACUUM';
 WHILE: 'WHILE';
 WORK: 'WORK';
 WRITE: 'WRITE';

@@ -123,6 +123,25 @@ def test_conflict_and_transaction_tell_what_happened(spark, other_session, table
     assert committed["entry"] == first.entry
 
 
+def test_vacuum_ends_old_transactions_and_tells_their_owners(spark, other_session, table, rows):
+    name = table("vacuumed")
+    with lakestep.transaction(spark):
+        spark.sql(f"INSERT INTO {name} VALUES (3, 'c')")
+    with pytest.raises(lakestep.ConflictError) as conflict, lakestep.transaction(spark) as txn:
+        spark.sql(f"DELETE FROM {name}")
+        assert other_session.sql("VACUUM TRANSACTIONS").collect()[0]["aborted"] == []
+        done = other_session.sql("VACUUM TRANSACTIONS RETAIN 0 HOURS").collect()[0]
+        assert txn.id in done["aborted"]
+        assert done["removed_folders"] >= 1
+        assert done["failed"] == []
+    assert "aborted-by-another-client" in str(conflict.value)
+    assert spark.sql(f"DESCRIBE TRANSACTION '{txn.id}'").collect()[0]["state"] == "ABORTED"
+    assert rows(spark, name) == [*ROWS, (3, "c")]
+    with pytest.raises(lakestep.LakestepError) as raised:
+        spark.sql("VACUUM TRANSACTIONS RETAIN many HOURS")
+    assert refusal(raised) == ("LAKESTEP_RETENTION_INVALID", "42601")
+
+
 def test_transaction_that_writes_nothing_has_no_entry(spark, table, rows):
     name = table("reads_only")
     with lakestep.transaction(spark) as txn:

@@ -95,6 +95,12 @@ EXPLAIN CONFLICT;
 # explain conflict t1
 EXPLAIN CONFLICT 't1'
 
+# vacuum 168
+VACUUM TRANSACTIONS
+
+# vacuum 0
+vacuum transactions retain 0 hours;
+
 # recover
 RECOVER;
 

@@ -58,3 +58,7 @@ DESCRIBE transaction
 DESC transaction id
 
 EXPLAIN SELECT conflict FROM t
+
+VACUUM transactions RETAIN 5 HOURS DRY RUN
+
+VACUUM spark_catalog.default.transactions

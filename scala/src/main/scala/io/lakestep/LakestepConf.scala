@@ -69,5 +69,6 @@ object LakestepConf {
     text => Some(text.trim).filter(_.nonEmpty)
   )
 
-  val all: Seq[ConfKey[_]] = Seq(Root, Isolation, SyncFiles, MaxAttempts, TimeoutMs, PublishThreads, Observer)
+  val all: Seq[ConfKey[_]] =
+    Seq(Root, Isolation, SyncFiles, MaxAttempts, TimeoutMs, PublishThreads, Observer)
 }

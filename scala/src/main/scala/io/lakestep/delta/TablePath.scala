@@ -26,8 +26,11 @@ object TablePath {
   /** The one file that says which timeline the table belongs to. */
   def binding(table: String): String = s"${log(table)}/_lakestep/timeline.json"
 
+  /** The folder with one folder for each segment. */
+  def stagings(table: String): String = s"${log(table)}/_lakestep"
+
   /** The folder with the staged commits of a segment. */
-  def staging(table: String, segment: String): String = s"${log(table)}/_lakestep/$segment"
+  def staging(table: String, segment: String): String = s"${stagings(table)}/$segment"
 
   def stagedSlot(table: String, segment: String, version: Long): String =
     s"${staging(table, segment)}/${slotName(version)}"

@@ -9,7 +9,7 @@ import io.lakestep.delta.DeltaHousekeeping
 import io.lakestep.overlay.StagedWrites
 import io.lakestep.timeline.{CommitEntry, Conflict}
 import io.lakestep.transaction.{
-  BeginRequest, CommitOutcome, RecoveryReport, TransactionModes, TransactionStatus
+  BeginRequest, CollectionReport, CommitOutcome, RecoveryReport, TransactionModes, TransactionStatus
 }
 
 /** What COMMIT reports: no entry when the transaction wrote nothing. */
@@ -127,6 +127,9 @@ object Lifecycle {
 
   def recover(session: SparkSession): RecoveryReport = Databases.of(session).recover()
 
+  def collect(session: SparkSession, olderThanMs: Long): CollectionReport =
+    Databases.of(session).collect(olderThanMs)
+
   def describe(session: SparkSession, id: String): TransactionStatus =
     Databases.of(session).describe(id)
 
@@ -135,10 +138,12 @@ object Lifecycle {
    * one that the timeline knows. Condition: LAKESTEP_CONFLICT_NOT_KNOWN.
    */
   def conflict(session: SparkSession, id: Option[String]): (String, Conflict) = {
-    def fromTimeline = id.flatMap(t => describe(session, t) match {
-      case TransactionStatus.RolledBack(_, evidence, _) => Some(t -> evidence)
-      case _ => None
-    })
+    def fromTimeline = id.flatMap(t =>
+      describe(session, t) match {
+        case TransactionStatus.RolledBack(_, evidence, _) => Some(t -> evidence)
+        case _ => None
+      }
+    )
     Sessions.lastConflict(session).filter(met => id.forall(_ == met._1)).orElse(fromTimeline)
       .getOrElse(throw Errors(
         "LAKESTEP_CONFLICT_NOT_KNOWN",

@@ -208,6 +208,13 @@ private[sql] object Statements {
     /** Ids hold nothing that would be escaped. */
     private def unquoted(text: Token): String = text.getText.drop(1).dropRight(1)
 
+    override def visitVacuumTransactions(ctx: VacuumTransactionsContext): Statement =
+      Command(VacuumTransactions(Option(ctx.hours).fold(VacuumTransactions.DefaultHours) { hours =>
+        hours.getText.toLongOption.getOrElse(
+          throw Errors("LAKESTEP_RETENTION_INVALID", "hours" -> hours.getText)
+        )
+      }))
+
     override def visitRecover(ctx: RecoverContext): Statement = Command(Recover())
 
     override def visitSetTransaction(ctx: SetTransactionContext): Statement =

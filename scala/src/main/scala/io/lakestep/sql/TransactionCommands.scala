@@ -217,6 +217,31 @@ final case class ExplainConflict(id: Option[String]) extends TransactionCommand 
   }
 }
 
+/** `VACUUM TRANSACTIONS`: removes what dead clients left, after it ended their transactions. */
+final case class VacuumTransactions(retainHours: Long) extends TransactionCommand {
+
+  override val output: Seq[Attribute] = Columns(
+    "aborted" -> ArrayType(StringType),
+    "removed_folders" -> IntegerType,
+    "failed" -> ArrayType(StringType)
+  )
+
+  override def run(session: SparkSession): Seq[Row] = {
+    val done = Lifecycle.collect(session, retainHours * 3600000L)
+    Seq(Row(
+      done.aborted,
+      done.folders,
+      done.failed.map { case (table, cause) => s"$table: ${cause.getMessage}" }
+    ))
+  }
+}
+
+object VacuumTransactions {
+
+  /** As long as Delta keeps removed files: what a transaction that is older reads may be gone. */
+  val DefaultHours = 168L
+}
+
 /** `RECOVER`: finishes every transaction that a dead client left between order point and outcome. */
 final case class Recover() extends TransactionCommand {
 

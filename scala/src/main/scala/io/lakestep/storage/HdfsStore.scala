@@ -7,7 +7,7 @@ import scala.util.Using
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FileSystem, Path}
+import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 import org.apache.hadoop.security.AccessControlException
 
 import io.lakestep.Errors
@@ -63,17 +63,18 @@ final class HdfsStore(configuration: Configuration) extends ObjectStore {
     }
   }
 
-  override def list(dir: String, from: String): Vector[StoredFile] = {
+  override def list(dir: String, from: String): Vector[StoredFile] =
+    statuses(dir)
+      .filter(s => s.isFile && s.getPath.getName >= from)
+      .map(s => StoredFile(s.getPath.getName, s.getLen, s.getModificationTime))
+      .sortBy(_.name)
+
+  override def folders(dir: String): Vector[String] =
+    statuses(dir).filter(_.isDirectory).map(_.getPath.getName).sorted
+
+  private def statuses(dir: String): Vector[FileStatus] = {
     val folder = parse(dir)
-    try
-      folder
-        .getFileSystem(configuration)
-        .listStatus(folder)
-        .iterator
-        .filter(s => s.isFile && s.getPath.getName >= from)
-        .map(s => StoredFile(s.getPath.getName, s.getLen, s.getModificationTime))
-        .toVector
-        .sortBy(_.name)
+    try folder.getFileSystem(configuration).listStatus(folder).toVector
     catch {
       case _: FileNotFoundException => Vector.empty
       case e: IOException => throw readFailed(dir, e)

@@ -88,6 +88,17 @@ final class LocalStore(durable: Boolean = true) extends ObjectStore {
     }
   }
 
+  override def folders(dir: String): Vector[String] =
+    try
+      Using.resource(Files.newDirectoryStream(LocalPath(dir))) {
+        _.iterator.asScala.filter(Files.isDirectory(_)).map(nameOf).toVector.sorted
+      }
+    catch {
+      case _: NoSuchFileException | _: NotDirectoryException => Vector.empty
+      case e: DirectoryIteratorException => throw readFailed(dir, e)
+      case e: IOException => throw readFailed(dir, e)
+    }
+
   private def stored(file: Path): Option[StoredFile] =
     try {
       val attributes = Files.readAttributes(file, classOf[BasicFileAttributes])

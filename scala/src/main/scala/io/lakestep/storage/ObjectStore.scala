@@ -59,6 +59,9 @@ trait ObjectStore {
    */
   def list(dir: String, from: String): Vector[StoredFile]
 
+  /** The names of the folders in this folder, in order. Empty when it does not exist. */
+  def folders(dir: String): Vector[String]
+
   /** Whether a file has this path. */
   def exists(path: String): Boolean
 

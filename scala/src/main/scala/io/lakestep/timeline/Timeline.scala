@@ -188,6 +188,12 @@ final class Timeline(store: ObjectStore, val root: String, ids: Ids, putAttempts
     store.list(s"$root/transactions", "t").map(_.name).collect { case RequestedName(id) => id }
       .flatMap(requested)
 
+  /** Ids of the transactions that began before a time of the store and have not been tidied up. */
+  def requestedBefore(timeMs: Long): Vector[String] =
+    store.list(s"$root/transactions", "t").filter(_.modifiedMs < timeMs).map(_.name).collect {
+      case RequestedName(id) => id
+    }
+
   def deleteRequested(id: String): Unit = store.delete(requestedFile(id))
 
   private def checkHash(file: String, held: String, actual: String): Unit =

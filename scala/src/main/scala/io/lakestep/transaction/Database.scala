@@ -221,6 +221,15 @@ final class Database private[lakestep] (
     }
   }
 
+  /**
+   * Ends the transactions without an entry that began longer ago than `olderThanMs`, and removes the
+   * staged commits of all that have ended; never a data file. Age is by this client's clock and the
+   * store's: it is policy, and a live owner that is judged dead gets a conflict at COMMIT.
+   */
+  def collect(olderThanMs: Long): CollectionReport =
+    if (timeline.existingId.isEmpty) CollectionReport(Vector.empty, 0, Vector.empty)
+    else new Collector(world, abort(_, "it was silent for long"))(clock.nowMs() - olderThanMs)
+
   private def tidy(ids: Vector[String]): Vector[String] = {
     ids.foreach(timeline.deleteRequested)
     ids

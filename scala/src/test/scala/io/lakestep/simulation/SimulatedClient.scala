@@ -75,6 +75,9 @@ final class SimulatedClient(
   override def list(dir: String, from: String): Vector[StoredFile] =
     request(Request.List, s"$dir/$from", world.store.list(dir, from))(PartialFunction.empty)
 
+  /** Nothing in a history looks for folders. */
+  override def folders(dir: String): Vector[String] = throw new UnsupportedOperationException(dir)
+
   override def exists(path: String): Boolean =
     request(Request.Exists, path, world.store.exists(path))(PartialFunction.empty)
 

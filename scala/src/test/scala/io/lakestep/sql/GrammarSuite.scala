@@ -30,6 +30,7 @@ class GrammarSuite extends AnyFunSuite {
         case Command(ShowTransactions()) => "show transactions"
         case Command(DescribeTransaction(id)) => s"describe $id"
         case Command(ExplainConflict(id)) => ("explain conflict" +: id.toSeq).mkString(" ")
+        case Command(VacuumTransactions(hours)) => s"vacuum $hours"
         case Command(Recover()) => "recover"
         case Command(other) => other.toString
         case Block(_, pieces, BlockEnd.Commit) => s"block commit ${pieces.size}"

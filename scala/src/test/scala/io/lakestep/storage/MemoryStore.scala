@@ -58,6 +58,11 @@ final class MemoryStore(clock: Clock) extends ObjectStore {
     found
   }
 
+  override def folders(dir: String): Vector[String] = synchronized {
+    files.keysIterator.filter(_.startsWith(s"$dir/")).map(_.drop(dir.length + 1))
+      .collect { case below if below.contains('/') => below.takeWhile(_ != '/') }.toVector.distinct
+  }
+
   override def exists(path: String): Boolean = {
     count(s"exists $path")
     synchronized(files.contains(path))

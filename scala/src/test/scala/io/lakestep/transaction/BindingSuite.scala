@@ -83,6 +83,7 @@ final class BindingSuite extends AnyFunSuite {
       override def putIfAbsent(path: String, bytes: Array[Byte]) = store.putIfAbsent(path, bytes)
       override def get(path: String) = store.get(path)
       override def exists(path: String) = store.exists(path)
+      override def folders(dir: String) = store.folders(dir)
       override def delete(path: String): Unit = store.delete(path)
       override def deleteFolder(dir: String): Unit = store.deleteFolder(dir)
       override def sync(path: String): Unit = store.sync(path)

@@ -1,0 +1,71 @@
+package io.lakestep.transaction
+
+import scala.util.control.NonFatal
+
+import io.lakestep.delta.TablePath
+import io.lakestep.timeline.{AbortEntry, CommitEntry, EntryStatus}
+
+/**
+ * What VACUUM TRANSACTIONS did.
+ *
+ * @param aborted transactions that were ended by an ABORT entry
+ * @param folders staging folders that were removed, of these and of transactions that had ended
+ * @param failed tables that could not be looked at, with the reason
+ */
+final case class CollectionReport(
+    aborted: Vector[String],
+    folders: Int,
+    failed: Vector[(String, Throwable)])
+
+/**
+ * Step 10: removes what dead clients left. A transaction that has not ended and is older than asked
+ * is first ended in the timeline, so that its owner, should it live, finds that at COMMIT; only
+ * then its files go. Staged commits are looked for in the tables of the timeline.
+ */
+private[transaction] final class Collector(world: World, abort: Vector[String] => Vector[String]) {
+  import world._
+
+  /** @param before times of the store; what is younger is left alone */
+  def apply(before: Long): CollectionReport = {
+    val staged = timeline.refresh().statuses.flatMap(tablesOf).distinct.map { case (path, log) =>
+      path -> (try Right(segments(path, log, before))
+      catch { case NonFatal(e) => Left(e) })
+    }
+    val found = staged.collect { case (path, Right(segments)) => path -> segments }
+    val old = timeline.requestedBefore(before) ++ found.flatMap(_._2)
+    val aborted = abort(old.distinct.filterNot(hasEnded))
+    timeline.refresh()
+    val removed = for ((path, segments) <- found; id <- segments if hasEnded(id)) yield {
+      stores.forPath(path).deleteFolder(TablePath.staging(path, id))
+      id
+    }
+    old.filter(hasEnded).foreach(timeline.deleteRequested)
+    CollectionReport(aborted, removed.size, staged.collect { case (path, Left(e)) => path -> e })
+  }
+
+  private def tablesOf(status: EntryStatus): Vector[(String, String)] = status.entry match {
+    case c: CommitEntry => c.tables.map(t => t.path -> t.log)
+    case _: AbortEntry => Vector.empty
+  }
+
+  /** Transactions with staged commits in a table, all of which are old. */
+  private def segments(path: String, log: String, before: Long): Vector[String] =
+    if (!Bindings.read(stores, path).exists(_.log == log)) Vector.empty
+    else {
+      val store = stores.forPath(path)
+      store.folders(TablePath.stagings(path)).filter(Collector.Id.matches).filter { id =>
+        store.list(TablePath.staging(path, id), "").forall(_.modifiedMs < before)
+      }
+    }
+
+  /** Whether nobody needs its files any more: it never gets an entry, or its entry is finished. */
+  private def hasEnded(id: String): Boolean = {
+    val view = timeline.known
+    view.aborted.contains(id) ||
+    view.byTransaction.get(id).flatMap(view.status).exists(_.isFinished)
+  }
+}
+
+private object Collector {
+  val Id: scala.util.matching.Regex = "t[0-9a-f]{32}".r
+}
