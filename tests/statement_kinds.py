@@ -253,7 +253,7 @@ KINDS = {
         StatementKind(
             "unset_properties",
             sql("ALTER TABLE {t} UNSET TBLPROPERTIES IF EXISTS ('my.note', 'nothing')"),
-            sql("ALTER TABLE {t} UNSET TBLPROPERTIES ('nothing')"),
+            sql("ALTER TABLE {t} UNSET TBLPROPERTIES ('owner')"),
         ),
         StatementKind(
             "add_constraint",

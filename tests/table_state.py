@@ -28,7 +28,8 @@ def view(session, name):
 def state(spark, path, since):
     """What Delta itself, in a session without Lakestep, reconstructs from a table's log.
 
-    `since` is the version before the changes that are compared; it bounds the change feed.
+    `since` is the version before the changes that are compared. It bounds the change feed, and
+    versions after it count as one: what plain Delta commits one by one is one commit with us.
     """
     jvm = spark._jvm
     none = jvm.scala.Option.empty()
@@ -49,14 +50,16 @@ def state(spark, path, since):
             _renamed(text, logical) for text in (d.json() for d in _each(snapshot.domainMetadata()))
         ),
         "files": sorted(
-            _file(json.loads(text), logical) for text in snapshot.allFiles().toJSON().collect()
+            _file(json.loads(text), logical, since)
+            for text in snapshot.allFiles().toJSON().collect()
         ),
         "rows": shown(spark.sql(f"SELECT * FROM delta.`{path}`")),
     }
     if properties.get("delta.enableRowTracking") == "true":
         found["row_ids"] = shown(
             spark.sql(
-                f"SELECT id, _metadata.row_id, _metadata.row_commit_version FROM delta.`{path}`"
+                f"SELECT id, _metadata.row_id, least(_metadata.row_commit_version, {since + 1})"
+                f" FROM delta.`{path}`"
             )
         )
     if properties.get("delta.enableChangeDataFeed") == "true":
@@ -104,15 +107,16 @@ def _renamed(text, names):
     return text
 
 
-def _file(add, logical):
+def _file(add, logical, since):
     vector = add.get("deletionVector") or {}
+    row_commit_version = add.get("defaultRowCommitVersion")
     text = json.dumps(
         {
             "partition": add["partitionValues"],
             "stats": json.loads(add.get("stats") or "{}"),
             "deleted": vector.get("cardinality"),
             "base_row_id": add.get("baseRowId"),
-            "row_commit_version": add.get("defaultRowCommitVersion"),
+            "row_commit_version": row_commit_version and min(row_commit_version, since + 1),
             "clustering": add.get("clusteringProvider"),
         },
         ensure_ascii=False,

@@ -2,11 +2,14 @@ package io.lakestep.sql
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SaveMode
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression}
+import org.apache.spark.sql.catalyst.expressions.{
+  Attribute, AttributeSet, Expression, PredicateHelper, SubqueryExpression
+}
 import org.apache.spark.sql.catalyst.plans.logical.{
   AppendData, Command, GlobalLimit, LocalLimit, LogicalPlan, Offset, Sample, Tail, V2WriteCommand
 }
 import org.apache.spark.sql.delta.DeltaColumnMapping
+import org.apache.spark.sql.delta.actions.AddFile
 import org.apache.spark.sql.delta.commands.{DeleteCommand, MergeIntoCommand, UpdateCommand}
 import org.apache.spark.sql.delta.files.TahoeFileIndex
 import org.apache.spark.sql.delta.stats.PreparedDeltaFileIndex
@@ -26,7 +29,7 @@ import io.lakestep.transaction.IsolationLevel
  * What cannot be narrowed counts as the whole table: counts that the log alone answers, cached
  * data, a LIMIT, a scan that was planned without statistics.
  */
-private[sql] object ReadSets {
+private[sql] object ReadSets extends PredicateHelper {
 
   /**
    * Records the reads of a query.
@@ -89,18 +92,19 @@ private[sql] object ReadSets {
       case LogicalRelation(HadoopFsRelation(index: TahoeFileIndex, _, _, _, _, _), _, _, _, _) =>
         index match {
           case other if !StatementTables.mayChange(other) => None
-          case prepared: PreparedDeltaFileIndex => Some(prepared.path -> Some(scanOf(prepared)))
+          case prepared: PreparedDeltaFileIndex =>
+            val filter =
+              RowFilters.of(prepared.preparedScan.allFilters, column(prepared.metadata.schema)(_))
+            Some(prepared.path -> Some(scanOf(filter, prepared.preparedScan.files)))
           case other => Some(other.path -> None)
         }
     }.flatten.groupMap(_._1)(_._2)
 
-  private def scanOf(index: PreparedDeltaFileIndex): ReadScan = {
-    val files = index.preparedScan.files
+  private def scanOf(filter: RowFilter, files: Seq[AddFile]): ReadScan =
     ReadScan(
-      RowFilters.of(index.preparedScan.allFilters, column(index.metadata.schema)(_)),
+      filter,
       Option.when(files.size <= ReadSet.MostFiles)(files.map(f => FileAction.plain(f.path)).toSet)
     )
-  }
 
   private def column(schema: StructType)(attribute: Attribute): Option[String] =
     schema.find(_.name.equalsIgnoreCase(attribute.name)).map(DeltaColumnMapping.getPhysicalName)
@@ -110,7 +114,7 @@ private[sql] object ReadSets {
       transaction: SessionTransaction,
       table: LogicalPlan,
       conditions: Seq[Expression]): Unit = {
-    val filter = table.collectFirst {
+    val scan = table.collectFirst {
       case relation @ LogicalRelation(
             HadoopFsRelation(index: TahoeFileIndex, _, _, _, _, _),
             _,
@@ -119,12 +123,16 @@ private[sql] object ReadSets {
             _
           ) =>
         val own = AttributeSet(relation.output)
-        RowFilters.of(
-          conditions,
-          a => if (own.contains(a)) column(index.metadata.schema)(a) else None
+        val alone = conditions.flatMap(splitConjunctivePredicates).filter { c =>
+          c.deterministic && c.references.nonEmpty && c.references.subsetOf(own) &&
+          !SubqueryExpression.hasSubquery(c)
+        }
+        scanOf(
+          RowFilters.of(alone, column(index.metadata.schema)(_)),
+          index.matchingFiles(Nil, alone)
         )
     }
-    val reads = ReadSet(ReadScan(filter.getOrElse(RowFilter.Everything), None))
+    val reads = scan.fold(ReadSet.WholeTable)(ReadSet(_))
     tablesIn(table).foreach(transaction.reads(_, reads))
   }
 
