@@ -93,7 +93,7 @@ class Client:
         jars = self._spark.conf.get("spark.jars") or ""
         delta = re.search(r"/delta-spark_[^/]*-([^-/]+)\.jar", jars)
         return {
-            "lakestep": self._spark.conf.get("spark.lakestep.version", None) or "none",
+            "lakestep": self._spark.conf.get("spark.lakestep.version"),
             "spark": self._spark.version,
             "delta": delta[1] if delta else "unknown",
             "java": str(self._jvm.java.lang.System.getProperty("java.version")),
