@@ -14,7 +14,7 @@ object Autocommit {
 
   /** Before a statement writes: its tables hold no unfinished entry any more. */
   def beforeWrite(session: SparkSession, tables: Seq[Path]): Unit =
-    bound(session, tables).values.foreach(Databases.of(session).helpBeforeWrite)
+    bound(session, tables).values.foreach(uri => Databases.of(session).helpBeforeWrite(uri))
 
   /**
    * Versions of tables that belong to one snapshot, out of the versions that a query has loaded.
