@@ -73,7 +73,7 @@ def layouts():
         yield pytest.param(tables, level, marks=marks, id=f"{tables}-{level}")
 
 
-@pytest.mark.parametrize(("tables", "level"), layouts())
+@pytest.mark.parametrize(("tables", "level"), list(layouts()))
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_script(drivers, tmp_path, script, tables, level):
     lake = Lake(tmp_path)
