@@ -261,6 +261,18 @@ def sql(spark, statements):
     return [list(row) for row in rows]
 
 
+def analyse(spark, statement):
+    """Resolve the tables of a query, and run it later: `run_analysed`."""
+    analysed[spark] = spark.sql(statement)
+
+
+def run_analysed(spark):
+    return [list(row) for row in analysed.pop(spark).collect()]
+
+
+analysed = {}
+
+
 def order(spark, at, folder):
     system = spark._jvm.java.lang.System
     system.setProperty("lakestep.halt.at", at)

@@ -35,6 +35,16 @@ def begin(spark, level="SERIALIZABLE"):
     spark.sql(f"BEGIN ISOLATION LEVEL {level}")
 
 
+def end(spark, conflicts):
+    """COMMIT, which meets a conflict or does not."""
+    if conflicts:
+        with refused(*CONFLICT):
+            commit(spark)
+        rollback(spark)
+    else:
+        commit(spark)
+
+
 @pytest.mark.parametrize("level", ["SNAPSHOT", "SERIALIZABLE"])
 def test_write_skew_over_two_tables(spark, other_session, table, level):
     left, right = table(f"skew_left_{level}"), table(f"skew_right_{level}")
@@ -43,12 +53,7 @@ def test_write_skew_over_two_tables(spark, other_session, table, level):
         assert session.sql(f"SELECT sum(id) FROM {read}").collect()[0][0] == 3
         session.sql(f"INSERT INTO {written} VALUES (10, 'x')")
     commit(spark)
-    if level == "SNAPSHOT":
-        commit(other_session)
-    else:
-        with refused(*CONFLICT):
-            commit(other_session)
-        rollback(other_session)
+    end(other_session, conflicts=level == "SERIALIZABLE")
 
 
 @pytest.mark.parametrize("level", ["SNAPSHOT", "SERIALIZABLE"])
@@ -59,12 +64,7 @@ def test_write_skew_over_two_files_of_one_table(spark, other_session, wide, leve
         assert session.sql(f"SELECT v FROM {name} WHERE p = 'a' AND id = {other}").collect()
         session.sql(f"UPDATE {name} SET v = 1 WHERE p = 'a' AND id = {mine}")
     commit(spark)
-    if level == "SNAPSHOT":
-        commit(other_session)
-    else:
-        with refused(*CONFLICT):
-            commit(other_session)
-        rollback(other_session)
+    end(other_session, conflicts=level == "SERIALIZABLE")
 
 
 # What is read of table {t}, and whether it depends on an INSERT of (5, 'a'), and on one
@@ -105,12 +105,7 @@ def test_read_set_is_what_was_read(spark, other_session, shared_wide, read, row)
     spark.sql(statement.format(t=watched, u=written)).collect()
     spark.sql(f"INSERT INTO {written} VALUES (-1, 'c', 0)")
     other_session.sql(f"INSERT INTO {watched} VALUES ({row}, 0)")
-    if on_five if row.startswith("5,") else on_five_hundred:
-        with refused(*CONFLICT):
-            commit(spark)
-        rollback(spark)
-    else:
-        commit(spark)
+    end(spark, conflicts=on_five if row.startswith("5,") else on_five_hundred)
 
 
 @pytest.fixture(scope="module")
@@ -155,12 +150,7 @@ def test_statement_that_writes_depends_on_what_it_looked_at(spark, other_session
     begin(spark)
     spark.sql(statement.format(t=name))
     other_session.sql(f"INSERT INTO {name} VALUES (5, 'a', 0)")
-    if conflicts:
-        with refused(*CONFLICT):
-            commit(spark)
-        rollback(spark)
-    else:
-        commit(spark)
+    end(spark, conflicts)
 
 
 def test_frame_and_cached_data_count_as_read(spark, other_session, wide, table):
@@ -174,12 +164,7 @@ def test_frame_and_cached_data_count_as_read(spark, other_session, wide, table):
         read()
         spark.sql(f"INSERT INTO {written} VALUES (3, 'c')")
         other_session.sql(f"INSERT INTO {name} VALUES ({row}, 0)")
-        if conflicts:
-            with refused(*CONFLICT):
-                commit(spark)
-            rollback(spark)
-        else:
-            commit(spark)
+        end(spark, conflicts)
 
 
 def test_rows_that_others_change_conflict_only_in_files_that_were_read(
@@ -191,15 +176,10 @@ def test_rows_that_others_change_conflict_only_in_files_that_were_read(
         assert spark.sql(f"SELECT v FROM {name} WHERE id = 5").count() == 2
         spark.sql(f"INSERT INTO {written} VALUES (3, 'c')")
         other_session.sql(f"DELETE FROM {name} WHERE id = {changed}")
-        if conflicts:
-            with refused(*CONFLICT):
-                commit(spark)
-            rollback(spark)
-        else:
-            commit(spark)
+        end(spark, conflicts)
 
 
-def test_level_is_that_of_begin_else_of_the_session(spark, table):
+def test_level_is_that_of_begin_else_of_the_session(spark):
     spark.conf.set("spark.lakestep.isolationLevel", "serializable")
     try:
         assert spark.sql("BEGIN").collect()[0]["isolation"] == "SERIALIZABLE"
@@ -225,9 +205,7 @@ def test_set_transaction_changes_what_begin_said_until_a_table_is_met(spark, oth
     with refused("LAKESTEP_TRANSACTION_HAS_READ", "25001"):
         spark.sql("SET TRANSACTION ISOLATION LEVEL SNAPSHOT")
     other_session.sql(f"DELETE FROM {name}")
-    with refused(*CONFLICT):
-        commit(spark)
-    rollback(spark)
+    end(spark, conflicts=True)
     spark.sql("BEGIN READ ONLY")
     with refused("LAKESTEP_READ_ONLY_TRANSACTION", "25006"):
         spark.sql("SET TRANSACTION READ WRITE")

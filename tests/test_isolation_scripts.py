@@ -22,7 +22,6 @@ class Run:
         self._sessions = {}
         self._open = set()
         self._rows = None
-        self._failed = None
         one, two = (f"delta.`{path}`" for path in (tables[0], tables[-1]))
         all_rows = " UNION ALL ".join(f"SELECT * FROM delta.`{path}`" for path in tables)
         self._names = {"a": one, "b": two, "both": f"({all_rows})"}

@@ -8,10 +8,15 @@ UPDATE = "UPDATE {} SET v = 'new' WHERE id = 1"
 OLD, NEW = ("old", "old"), ("new", "new")
 
 # Each reads v of row 1 in both tables.
-JOIN = "SELECT a.v, b.v FROM {0} a JOIN {1} b USING (id) WHERE id = 1"
+JOIN = "SELECT a.v, b.v AS w FROM {0} a JOIN {1} b USING (id) WHERE id = 1"
 SUBQUERY = "SELECT v, (SELECT v FROM {1} WHERE id = 1) FROM {0} WHERE id = 1"
 UNION = "SELECT first(v), last(v) FROM (SELECT * FROM {0} UNION ALL SELECT * FROM {1}) WHERE id = 1"
 EXISTS = "SELECT v, v FROM {0} a WHERE id = 1 AND EXISTS (SELECT 1 FROM {1} b WHERE b.v = a.v)"
+
+LISTS_HALT = {
+    "fs.file.impl": "io.lakestep.testing.HaltingFileSystem",
+    "fs.file.impl.disable.cache": "true",
+}
 
 
 @pytest.fixture
@@ -21,6 +26,15 @@ def lake(tmp_path):
 
 def both(lake, query):
     return query.format(*(f"delta.`{path}`" for path in lake.tables))
+
+
+def export(lake, name, query):
+    """Write the answer of a query as Parquet files."""
+    return f"INSERT OVERWRITE DIRECTORY '{lake.folder}/{name}' USING parquet {both(lake, query)}"
+
+
+def exported(session, lake, name):
+    return session.sql(f"SELECT * FROM parquet.`{lake.folder}/{name}`")
 
 
 @pytest.fixture
@@ -49,6 +63,7 @@ def test_query_sees_all_of_a_transaction_or_nothing(held, lake):
     for path in lake.tables:
         assert session.sql(f"SELECT v FROM delta.`{path}` WHERE id = 1") == [("old",)]
         assert session.sql(f"SELECT count(*) FROM delta.`{path}`") == [(2,)]
+    session.sql(export(lake, "before", JOIN))
     session.sql("BEGIN READ ONLY")
     assert session.sql(both(lake, JOIN)) == [OLD]
     assert lake.outcome(1) is None, "a reader has finished the transaction of another"
@@ -57,6 +72,22 @@ def test_query_sees_all_of_a_transaction_or_nothing(held, lake):
     session.sql("COMMIT")
     for query in (JOIN, SUBQUERY, UNION, EXISTS):
         assert session.sql(both(lake, query)) == [NEW], query
+    session.sql(export(lake, "after", JOIN))
+    assert exported(session, lake, "before") == [OLD]
+    assert exported(session, lake, "after") == [NEW]
+
+
+def test_first_transaction_of_tables_commits_while_a_query_loads_them(drivers, lake):
+    driver, reader = drivers(2)
+    writer = driver.session(lake.root)
+    session = reader.session(lake.root, **LISTS_HALT)
+    session.call("driver:analyse", statement=both(lake, JOIN))
+    with reader.halts("list:2") as halts:
+        query = halts.during(session.start("driver:run_analysed"))
+        assert halts.reached() == "list:2"
+        writer.sql("BEGIN", *lake.sql(UPDATE), "COMMIT")
+        halts.go()
+        assert [tuple(row) for row in query.result()] == [NEW]
 
 
 def test_foreign_commits_below_the_unfinished_one_are_read(held, lake):

@@ -13,32 +13,32 @@ import io.lakestep.delta.TablePath
 object Autocommit {
 
   /** Before a statement writes: its tables hold no unfinished entry any more. */
-  def beforeWrite(session: SparkSession, tables: Seq[Path]): Unit =
-    bound(session, tables).values.foreach(uri => Databases.of(session).helpBeforeWrite(uri))
-
-  /**
-   * Versions of tables that belong to one snapshot, out of the versions that a query has loaded.
-   *
-   * @return nothing for a table that has no part in transactions of this timeline
-   */
-  def consistent(session: SparkSession, tables: Seq[Path])(
-      seen: Path => Long): Map[Path, Long] = {
-    val uris = bound(session, tables)
-    if (uris.isEmpty) Map.empty
-    else {
-      val versions = uris.toSeq.groupMapReduce(_._2)(t => seen(t._1))(math.min)
-      val found = Databases.of(session).consistent(versions)
-      uris.flatMap { case (table, uri) => found.get(uri).map(table -> _) }
-    }
+  def beforeWrite(session: SparkSession, tables: Seq[Path]): Unit = {
+    val conf = session.sessionState.newHadoopConf()
+    tables.distinct.map(uri(_, conf)).filter(isBound(_, conf))
+      .foreach(Databases.of(session).helpBeforeWrite(_))
   }
 
-  /** The tables with a binding, by the path that stores know them by. */
-  private def bound(session: SparkSession, tables: Seq[Path]): Map[Path, String] = {
-    lazy val conf: Configuration = session.sessionState.newHadoopConf()
-    tables.distinct.flatMap { table =>
-      val base = BasePath.uri(BasePath.canonical(table, conf))
-      val binding = new Path(new java.net.URI(TablePath.binding(base)))
-      Option.when(binding.getFileSystem(conf).exists(binding))(table -> base)
-    }.toMap
+  /**
+   * Versions of tables that belong to one snapshot.
+   *
+   * @param seen the versions that a query has loaded before this call. Only then does a table without
+   *             a binding hold no commit of ours.
+   */
+  def consistent(session: SparkSession, seen: Map[Path, Long]): Map[Path, Long] = {
+    val conf = session.sessionState.newHadoopConf()
+    val uris = seen.keySet.map(table => table -> uri(table, conf)).toMap
+    val versions = seen.groupMapReduce(t => uris(t._1))(_._2)(math.min)
+    if (!versions.keys.exists(isBound(_, conf))) seen
+    else uris.view.mapValues(Databases.of(session).consistent(versions)).toMap
+  }
+
+  /** The path that stores know a table by. */
+  private def uri(table: Path, conf: Configuration): String =
+    BasePath.uri(BasePath.canonical(table, conf))
+
+  private def isBound(table: String, conf: Configuration): Boolean = {
+    val binding = new Path(new java.net.URI(TablePath.binding(table)))
+    binding.getFileSystem(conf).exists(binding)
   }
 }

@@ -11,12 +11,9 @@ import org.apache.spark.sql.catalyst.plans.logical.{
 import org.apache.spark.sql.delta.DeltaColumnMapping
 import org.apache.spark.sql.delta.actions.AddFile
 import org.apache.spark.sql.delta.commands.{DeleteCommand, MergeIntoCommand, UpdateCommand}
-import org.apache.spark.sql.delta.files.TahoeFileIndex
 import org.apache.spark.sql.delta.stats.PreparedDeltaFileIndex
 import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
-import org.apache.spark.sql.execution.datasources.{
-  HadoopFsRelation, LogicalRelation, SaveIntoDataSourceCommand
-}
+import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
 import org.apache.spark.sql.types.StructType
 
 import io.lakestep.delta.{DeltaReference, FileAction}
@@ -89,7 +86,7 @@ private[sql] object ReadSets extends PredicateHelper {
   /** By table: each scan; nothing for one that cannot be narrowed. */
   private def scansIn(plan: LogicalPlan): Map[Path, Seq[Option[ReadScan]]] =
     plan.collectWithSubqueries {
-      case LogicalRelation(HadoopFsRelation(index: TahoeFileIndex, _, _, _, _, _), _, _, _, _) =>
+      case DeltaScan(index) =>
         index match {
           case other if !StatementTables.mayChange(other) => None
           case prepared: PreparedDeltaFileIndex =>
@@ -115,13 +112,7 @@ private[sql] object ReadSets extends PredicateHelper {
       table: LogicalPlan,
       conditions: Seq[Expression]): Unit = {
     val scan = table.collectFirst {
-      case relation @ LogicalRelation(
-            HadoopFsRelation(index: TahoeFileIndex, _, _, _, _, _),
-            _,
-            _,
-            _,
-            _
-          ) =>
+      case relation @ DeltaScan(index) =>
         val own = AttributeSet(relation.output)
         val alone = conditions.flatMap(splitConjunctivePredicates).filter { c =>
           c.deterministic && c.references.nonEmpty && c.references.subsetOf(own) &&

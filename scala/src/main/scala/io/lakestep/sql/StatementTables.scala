@@ -23,6 +23,14 @@ final case class StatementTables(child: LogicalPlan, tables: Set[Path], scans: M
     copy(child = newChild)
 }
 
+/** The scan of a Delta table. */
+private[sql] object DeltaScan {
+  def unapply(scan: LogicalRelation): Option[TahoeFileIndex] = scan.relation match {
+    case HadoopFsRelation(index: TahoeFileIndex, _, _, _, _, _) => Some(index)
+    case _ => None
+  }
+}
+
 object StatementTables {
 
   /** Not a version that was named, nor files that a command of Delta picked by its own condition. */
@@ -44,7 +52,7 @@ object NoteStatementTables extends Rule[LogicalPlan] with AdaptiveSparkPlanHelpe
       val tables = of(query)
       if (tables.isEmpty) query
       else
-        StatementTables(query, tables, scans(query).groupBy(identity).map(p => p._1 -> p._2.size))
+        StatementTables(query, tables, scans(query).groupMapReduce(identity)(_ => 1)(_ + _))
   }
 
   /** Paths of the Delta tables that a plan scans, subqueries and cached data included. */
@@ -54,8 +62,7 @@ object NoteStatementTables extends Rule[LogicalPlan] with AdaptiveSparkPlanHelpe
 
   private def found(plan: LogicalPlan)(counts: TahoeFileIndex => Boolean): Seq[Path] =
     plan.collectWithSubqueries {
-      case LogicalRelation(HadoopFsRelation(index: TahoeFileIndex, _, _, _, _, _), _, _, _, _) =>
-        if (counts(index)) Seq(index.path) else Nil
+      case DeltaScan(index) => if (counts(index)) Seq(index.path) else Nil
       case cached: InMemoryRelation =>
         collect(cached.cacheBuilder.cachedPlan) { case s: StatementExec => s.tables }.flatten
       // What adaptive execution has run already when it plans the rest again.

@@ -75,24 +75,18 @@ final class LocalStore(durable: Boolean = true) extends ObjectStore {
     }
   }
 
-  override def list(dir: String, from: String): Vector[StoredFile] = {
-    val folder = LocalPath(dir)
-    try
-      Using.resource(Files.newDirectoryStream(folder, (p: Path) => nameOf(p) >= from)) { stream =>
-        stream.iterator.asScala.flatMap(stored).toVector.sortBy(_.name)
-      }
-    catch {
-      case _: NoSuchFileException | _: NotDirectoryException => Vector.empty
-      case e: DirectoryIteratorException => throw readFailed(dir, e)
-      case e: IOException => throw readFailed(dir, e)
-    }
-  }
+  override def list(dir: String, from: String): Vector[StoredFile] =
+    within(dir)(_.filter(nameOf(_) >= from).flatMap(stored).toVector.sortBy(_.name))
 
   override def folders(dir: String): Vector[String] =
+    within(dir)(_.filter(Files.isDirectory(_)).map(nameOf).toVector.sorted)
+
+  /** What is in a folder; nothing when there is none. */
+  private def within[A](dir: String)(read: Iterator[Path] => Vector[A]): Vector[A] =
     try
-      Using.resource(Files.newDirectoryStream(LocalPath(dir))) {
-        _.iterator.asScala.filter(Files.isDirectory(_)).map(nameOf).toVector.sorted
-      }
+      Using.resource(Files.newDirectoryStream(LocalPath(dir)))(stream =>
+        read(stream.iterator.asScala)
+      )
     catch {
       case _: NoSuchFileException | _: NotDirectoryException => Vector.empty
       case e: DirectoryIteratorException => throw readFailed(dir, e)

@@ -183,11 +183,6 @@ final class Timeline(store: ObjectStore, val root: String, ids: Ids, putAttempts
   def requested(id: String): Option[Requested] =
     store.get(requestedFile(id)).map(TimelineCodec.decodeRequested(requestedFile(id), _))
 
-  /** Transactions that began and have not been tidied up, in the order of their ids. */
-  def allRequested(): Vector[Requested] =
-    store.list(s"$root/transactions", "t").map(_.name).collect { case RequestedName(id) => id }
-      .flatMap(requested)
-
   /** Ids of the transactions that began before a time of the store and have not been tidied up. */
   def requestedBefore(timeMs: Long): Vector[String] =
     store.list(s"$root/transactions", "t").filter(_.modifiedMs < timeMs).map(_.name).collect {

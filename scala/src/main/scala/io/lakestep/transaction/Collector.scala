@@ -39,7 +39,7 @@ private[transaction] final class Collector(world: World, abort: Vector[String] =
       stores.forPath(path).deleteFolder(TablePath.staging(path, id))
       id
     }
-    old.filter(hasEnded).foreach(timeline.deleteRequested)
+    old.diff(aborted).filter(hasEnded).foreach(timeline.deleteRequested)
     CollectionReport(aborted, removed.size, staged.collect { case (path, Left(e)) => path -> e })
   }
 

@@ -95,39 +95,37 @@ final class Database private[lakestep] (
    * One reading of the timeline, and nothing more where the versions given are such a snapshot.
    *
    * @param seen by path, the version that a reader has loaded before this call
-   * @return the versions to read; a table that does not belong to this timeline is left out
+   * @return the versions to read; as seen for a table that does not belong to this timeline
    */
   def consistent(seen: Map[String, Long]): Map[String, Long] = {
+    // After the versions: what is in them has its entry in this reading.
+    val view = if (timeline.existingId.isEmpty) TimelineView.empty else timeline.refresh()
+    // After the reading: the tables of its entries are bound.
     val logs = for {
       path <- seen.keySet
       binding <- Bindings.read(stores, TablePath.normalise(path))
       if timeline.existingId.contains(binding.timeline)
     } yield path -> binding.log
-    if (logs.isEmpty) Map.empty
+    val written = logs.map(_._2)
+    val blocking = view.unfinished.find(_.tables.exists(t => written(t.log)))
+    val snapshot = blocking.fold(view.next)(_.number) - 1
+    val isWhole = blocking.isEmpty && (logs.size <= 1 || logs.forall { case (path, log) =>
+      view.lastSlot(log).forall(_ <= seen(path))
+    })
+    if (isWhole) seen
     else {
-      // After the versions: what is in them has its entry in this reading.
-      val view = timeline.refresh()
-      val written = logs.map(_._2)
-      val blocking = view.unfinished.find(_.tables.exists(t => written(t.log)))
-      val snapshot = blocking.fold(view.next)(_.number) - 1
-      val isWhole = blocking.isEmpty && (logs.size == 1 || logs.forall { case (path, log) =>
-        view.lastSlot(log).forall(_ <= seen(path))
-      })
-      if (isWhole) logs.map { case (path, _) => path -> seen(path) }.toMap
-      else {
-        // Foreign commits have no place among ours: the newest below the first mark is as good.
-        val reader = BegunTransaction(
-          "reader",
-          None,
-          "",
-          "",
-          snapshot,
-          Long.MaxValue,
-          IsolationLevel.Snapshot,
-          readOnly = true
-        )
-        logs.map { case (path, _) => path -> pin(reader, path, -1L) }.toMap
-      }
+      // Foreign commits have no place among ours: the newest below the first mark is as good.
+      val reader = BegunTransaction(
+        "reader",
+        None,
+        "",
+        "",
+        snapshot,
+        Long.MaxValue,
+        IsolationLevel.Snapshot,
+        readOnly = true
+      )
+      seen ++ logs.map { case (path, _) => path -> pin(reader, path, -1L) }
     }
   }
 

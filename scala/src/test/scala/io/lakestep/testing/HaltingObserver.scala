@@ -7,6 +7,8 @@ import java.util.concurrent.atomic.AtomicInteger
 
 import scala.util.Using
 
+import org.apache.hadoop.fs.{FileStatus, LocalFileSystem, Path}
+
 import io.lakestep.timeline.{CommitEntry, EntryTable, Outcome, RolledBack}
 import io.lakestep.transaction.CommitObserver
 
@@ -24,22 +26,7 @@ import io.lakestep.transaction.CommitObserver
  * One thread of a client is halted at a time. Both pipes block, so nobody polls or sleeps.
  */
 final class HaltingObserver extends CommitObserver {
-  import HaltingObserver._
-
-  private val calls = new ConcurrentHashMap[(Orders, String), AtomicInteger]
-
-  private def reached(step: String): Unit = Orders.now.foreach { orders =>
-    val call = calls.computeIfAbsent((orders, step), _ => new AtomicInteger).incrementAndGet()
-    if (orders.at(s"$step:$call") || orders.at(s"$step:*")) halt(orders.folder, s"$step:$call")
-  }
-
-  private def halt(folder: String, where: String): Unit = synchronized {
-    Using.resource(new FileOutputStream(s"$folder/at"))(_.write(s"$where\n".getBytes(UTF_8)))
-    Using.resource(new FileInputStream(s"$folder/go")) { go =>
-      Iterator.continually(go.read()).find(byte => byte == '\n' || byte < 0)
-    }
-    ()
-  }
+  import HaltingObserver.reached
 
   override def beforeRequested(transaction: String): Unit = reached("beforeRequested")
   override def requested(transaction: String): Unit = reached("requested")
@@ -71,7 +58,35 @@ final class HaltingObserver extends CommitObserver {
   override def beforeCleanUp(transaction: String): Unit = reached("beforeCleanUp")
 }
 
+/**
+ * The local disk, on which clients also halt before they list a Delta log: step `list`.
+ *
+ * The settings `fs.file.impl`, this class, and `fs.file.impl.disable.cache` of a session turn it on.
+ */
+final class HaltingFileSystem extends LocalFileSystem {
+
+  override def listStatus(path: Path): Array[FileStatus] = {
+    if (path.getName == "_delta_log") HaltingObserver.reached("list")
+    super.listStatus(path)
+  }
+}
+
 object HaltingObserver {
+
+  private val calls = new ConcurrentHashMap[(Orders, String), AtomicInteger]
+
+  private[testing] def reached(step: String): Unit = Orders.now.foreach { orders =>
+    val call = calls.computeIfAbsent((orders, step), _ => new AtomicInteger).incrementAndGet()
+    if (orders.at(s"$step:$call") || orders.at(s"$step:*")) halt(orders.folder, s"$step:$call")
+  }
+
+  private def halt(folder: String, where: String): Unit = synchronized {
+    Using.resource(new FileOutputStream(s"$folder/at"))(_.write(s"$where\n".getBytes(UTF_8)))
+    Using.resource(new FileInputStream(s"$folder/go")) { go =>
+      Iterator.continually(go.read()).find(byte => byte == '\n' || byte < 0)
+    }
+    ()
+  }
 
   private final case class Orders(folder: String, at: Set[String])
 

@@ -2,6 +2,7 @@ package io.lakestep.transaction
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.lakestep.delta.TablePath
 import io.lakestep.timeline.{CommitEntry, EntryTable}
 
 /** What a query outside a transaction may read, at each moment of a commit by somebody else. */
@@ -15,14 +16,29 @@ final class ConsistentReadSuite extends AnyFunSuite {
     Seq("A", "B").map(t => found(lake.path(t)))
   }
 
-  test("tables that no transaction has written are left to plain Delta") {
+  test("tables that no transaction of this timeline has written are read as they were loaded") {
     val s = new TwoTables()
-    assert(s.lake.client().consistent(heads(s.lake)).isEmpty)
+    assert(s.lake.client().consistent(heads(s.lake)) == heads(s.lake))
     s.run(CommitObserver.Silent)
     s.lake.create("C", "c1")
     val seen = heads(s.lake) + (s.lake.path("C") -> 0L)
-    assert(s.lake.client().consistent(seen).keySet == heads(s.lake).keySet)
-    assert(s.lake.client(root = "/elsewhere/_lakestep").consistent(seen).isEmpty)
+    assert(s.lake.client().consistent(seen) == seen)
+    val old = seen.view.mapValues(_ => 0L).toMap
+    assert(s.lake.client(root = "/elsewhere/_lakestep").consistent(old) == old)
+  }
+
+  test("a table's first transaction commits while a reader looks for its binding") {
+    for (table <- Seq("A", "B")) {
+      val s = new TwoTables()
+      val seen = heads(s.lake)
+      val commit = Once(s.run(CommitObserver.Silent))
+      s.lake.memory.interceptGet = { (path, get) =>
+        val found = get()
+        if (path == TablePath.binding(s.lake.path(table))) commit()
+        found
+      }
+      assert(versions(s.lake, seen).distinct.size == 1, s"looked for the binding of $table")
+    }
   }
 
   test("at every step of a commit both tables are read before it, or both after it") {
@@ -87,7 +103,7 @@ final class ConsistentReadSuite extends AnyFunSuite {
     s.lake.stage(txn, "C", 0, s.lake.add("c2"))
     intercept[Crash](db.commit(txn, Seq(s.lake.written("C", 0))))
     // Nobody who begins can finish it.
-    s.lake.store.delete(io.lakestep.delta.TablePath.netActions(s.lake.path("C"), txn.id))
+    s.lake.store.delete(TablePath.netActions(s.lake.path("C"), txn.id))
     s.run(CommitObserver.Silent)
     assert(versions(s.lake, heads(s.lake)) == Seq(1L, 1L))
   }
