@@ -214,7 +214,7 @@ def test_damaged_staged_commit_of_a_dead_client_keeps_the_entry_open(drivers, tm
         owner = stopped.session(lake.root)
         commit = halts.during(owner.start_sql("BEGIN", *lake.sql(UPDATE), "COMMIT"))
         assert halts.reached() == "ordered:1"
-        [staged] = Path(lake.tables[1]).glob("_delta_log/_lakestep/t*/commit.json")
+        [staged] = Path(lake.tables[1]).glob("_delta_log/_lakestep/t*/commit-*.json")
         whole = staged.read_bytes()
         cut(staged)
         session = helper.session(lake.root)

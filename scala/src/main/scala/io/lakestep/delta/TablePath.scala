@@ -35,8 +35,9 @@ object TablePath {
   def stagedSlot(table: String, segment: String, version: Long): String =
     s"${staging(table, segment)}/${slotName(version)}"
 
-  /** The flattened net actions of a segment. */
-  def netActions(table: String, segment: String): String = s"${staging(table, segment)}/commit.json"
+  /** The net actions of a segment, by their hash. */
+  def netActions(table: String, segment: String, hash: String): String =
+    s"${staging(table, segment)}/commit-$hash.json"
 
   /** The data file that a `path` of an action names. */
   def dataFile(table: String, actionPath: String): String =

@@ -6,6 +6,7 @@ import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.delta.lakestep.DeltaDeletionVectors
 
 import io.lakestep.{Clock, Errors, Ids, LakestepConf}
 import io.lakestep.delta.DeltaStateReader
@@ -42,6 +43,7 @@ object Databases {
       stores =
         new HadoopObjectStores(session.sessionState.newHadoopConf(), conf(LakestepConf.SyncFiles)),
       states = DeltaStateReader,
+      vectors = new DeltaDeletionVectors(session.sessionState.newHadoopConf()),
       clock = Clock.system,
       ids = Ids.random,
       observer = conf(LakestepConf.Observer).fold[CommitObserver](CommitObserver.Silent)(observer),

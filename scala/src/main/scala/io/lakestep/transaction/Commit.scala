@@ -22,8 +22,9 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     val log: TableLog = world.log(table.path)
   }
 
-  /** A table's log, checked up to its head. */
+  /** A table's log, checked up to its head, and what we do there. */
   private case class Checked(
+      changes: NetChanges,
       head: Long,
       slot: Option[Slot],
       inCommitTimestampMs: Option[Long],
@@ -116,7 +117,7 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       if (original.list(staging, "0").isEmpty && original.exists(TablePath.binding(s.binding.path)))
         throw Errors("LAKESTEP_TABLE_IS_A_COPY", "table" -> path, "original" -> s.binding.path)
     }
-    val file = TablePath.netActions(path, txn.id)
+    val file = TablePath.netActions(path, txn.id, s.changes.hash)
     val bytes = s.changes.encode
     store.putIfAbsent(file, bytes) match {
       case PutOutcome.Created => ()
@@ -178,13 +179,19 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
         early.getOrElse(check(txn, staged, reads)) match {
           case Left(conflict) => CommitOutcome.Conflicted(conflict)
           case Right((checked, readTo)) =>
-            observer.validated(txn.id)
-            val entry = makeEntry(txn, view, staged, checked, readTo)
-            place(entry, options.putAttempts, None) match {
-              case Placed.Ours => publish(entry)
-              case Placed.Unclear(cause) => CommitOutcome.Unknown(cause)
-              case Placed.Theirs if attempts <= 1 => CommitOutcome.Conflicted(tooMany(view.next))
-              case Placed.Theirs => order(txn, staged, reads, attempts - 1)
+            val merged = staged.zip(checked).map { case (s, c) => s.copy(changes = c.changes) }
+            lateAbort(txn)(merged.diff(staged).foreach(persist(txn, _))) match {
+              case Some(conflict) => CommitOutcome.Conflicted(conflict)
+              case None =>
+                observer.validated(txn.id)
+                val entry = makeEntry(txn, view, merged, checked, readTo)
+                place(entry, options.putAttempts, None) match {
+                  case Placed.Ours => publish(entry)
+                  case Placed.Unclear(cause) => CommitOutcome.Unknown(cause)
+                  case Placed.Theirs if attempts <= 1 =>
+                    CommitOutcome.Conflicted(tooMany(view.next))
+                  case Placed.Theirs => order(txn, staged, reads, attempts - 1)
+                }
             }
         }
     }
@@ -287,20 +294,31 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
 
   private def checkTable(s: Staged, reads: Option[ReadSet]): Either[Conflict, Checked] = {
     val ours = OurChanges.of(s.changes.parts, reads)
+      .copy(vectorUpdates = RowMerge.vectorUpdates(s.changes))
     val walked = walk(s.log, s.table.name, s.table.pin, ours)
     // After the listing: what was dropped before it, and perhaps made anew, has lost its binding.
     val checked = if (bindings.holds(s.table.path, s.binding)) walked else Left(gone(s.table))
-    checked.map { case (tail, head, commits) =>
+    for {
+      seen <- checked
+      (tail, head, commits) = seen
+      changes <- RowMerge(s.changes, commits, vectors).left.map(sameRows(s, commits, _))
+    } yield {
       val last = commits.lastOption.orElse(
         Option.when(s.table.inCommitTimestamps && head >= 0)(s.log.read(head)).flatten
       )
       Checked(
+        changes,
         head,
         tail.slot(head),
         last.flatMap(_.info).flatMap(_.inCommitTimestampMs),
         commits.flatMap(_.rowIdHighWaterMark).lastOption.orElse(s.table.rowIdHighWaterMark)
       )
     }
+  }
+
+  private def sameRows(s: Staged, commits: Vector[LogCommit], files: Vector[String]): Conflict = {
+    val last = commits.reverseIterator.find(_.files.exists(f => files.contains(f.path)))
+    Evidence(ConflictCheck.SameRows, s.table.name, s.log.path, last, files)
   }
 
   private def checkRead(read: ReadTable): Either[Conflict, EntryRead] =

@@ -14,6 +14,8 @@ import io.lakestep.timeline.ReadSet
  * @param domains metadata domains that we change, row tracking's own left out
  * @param reads what of the table's data we depend on (SERIALIZABLE)
  * @param bakesRows whether row ids or versions stand inside our files
+ * @param vectorUpdates files that we only give another deletion vector, and whose rows are compared
+ *   by `RowMerge` when a foreign commit did so too
  */
 final case class OurChanges(
     paths: Set[String],
@@ -22,7 +24,8 @@ final case class OurChanges(
     domains: Set[String],
     appIds: Set[String],
     reads: Option[ReadSet],
-    bakesRows: Boolean) {
+    bakesRows: Boolean,
+    vectorUpdates: Set[String] = Set.empty) {
 
   /** Whether a foreign commit can conflict at all, but for a change of metadata or protocol. */
   def isConflictCapable(parts: Int): Boolean =
@@ -72,6 +75,9 @@ object ConflictCheck extends ConflictRules {
   val SameDomain = "same-metadata-domain"
   val SameApplication = "same-application-transaction"
   val SameFile = "same-file"
+
+  /** Both gave a file another deletion vector, with a row in common. */
+  val SameRows = "same-rows"
   val ReadChanged = "read-data-changed"
   val RowIdsBaked = "row-ids-in-files"
 
@@ -107,7 +113,9 @@ object ConflictCheck extends ConflictRules {
     val data = changed.map(_.path).distinct
     def found(rule: String, when: Boolean, files: => Vector[String] = Vector.empty) =
       Option.when(when)(Finding(rule, files))
+    lazy val updated = RowMerge.vectorUpdates(theirs.actions).intersect(ours.vectorUpdates)
     val touched = theirs.files.filter(f => ours.paths(f.plainPath)).map(_.path).distinct
+      .filterNot(ours.vectorUpdates.nonEmpty && updated(_))
     lazy val read = changed.filter(f => ours.reads.exists(_.mayHold(f))).map(_.path).distinct
     val domains = theirs.actions.collect { case d: DomainMetadata => d.domain }.toSet
     val appIds = theirs.actions.collect {

@@ -4,7 +4,7 @@ import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import io.lakestep.{Clock, Errors, Ids, LakestepException}
-import io.lakestep.delta.{StateReader, TablePath}
+import io.lakestep.delta.{DeletionVectors, StateReader, TablePath}
 import io.lakestep.storage.{ObjectStores, PutOutcome}
 import io.lakestep.timeline._
 
@@ -19,6 +19,7 @@ final class Database private[lakestep] (
     val timeline: Timeline,
     stores: ObjectStores,
     states: StateReader,
+    vectors: DeletionVectors,
     clock: Clock,
     ids: Ids,
     observer: CommitObserver,
@@ -26,7 +27,7 @@ final class Database private[lakestep] (
     amendments: Amendments) {
 
   private val world =
-    new World(timeline, stores, states, clock, ids, observer, options, amendments)
+    new World(timeline, stores, states, vectors, clock, ids, observer, options, amendments)
   private val bindings =
     new Bindings(stores, () => timeline.existingId, ids, observer, amendments)
   private val finish = new Finish(world)
@@ -282,16 +283,18 @@ object Database {
       root: String,
       stores: ObjectStores,
       states: StateReader,
+      vectors: DeletionVectors,
       clock: Clock,
       ids: Ids,
       observer: CommitObserver,
       options: DatabaseOptions): Database =
-    open(root, stores, states, clock, ids, observer, options, Amendments.all)
+    open(root, stores, states, vectors, clock, ids, observer, options, Amendments.all)
 
   private[lakestep] def open(
       root: String,
       stores: ObjectStores,
       states: StateReader,
+      vectors: DeletionVectors,
       clock: Clock,
       ids: Ids,
       observer: CommitObserver,
@@ -299,6 +302,6 @@ object Database {
       amendments: Amendments): Database = {
     val base = TablePath.normalise(root)
     val timeline = new Timeline(stores.forPath(base), base, ids, options.putAttempts)
-    new Database(timeline, stores, states, clock, ids, observer, options, amendments)
+    new Database(timeline, stores, states, vectors, clock, ids, observer, options, amendments)
   }
 }

@@ -3,7 +3,9 @@ package io.lakestep.transaction
 import scala.util.control.NonFatal
 
 import io.lakestep.{Clock, Errors, Ids, Json}
-import io.lakestep.delta.{LogTail, NetChanges, Slot, StateReader, TableLog, TablePath}
+import io.lakestep.delta.{
+  DeletionVectors, LogTail, NetChanges, Slot, StateReader, TableLog, TablePath
+}
 import io.lakestep.storage.ObjectStores
 import io.lakestep.timeline.{CommitEntry, EntryTable, SlotStamp, Timeline}
 
@@ -12,6 +14,7 @@ private[transaction] final class World(
     val timeline: Timeline,
     val stores: ObjectStores,
     val states: StateReader,
+    val vectors: DeletionVectors,
     val clock: Clock,
     val ids: Ids,
     val observer: CommitObserver,
@@ -26,7 +29,7 @@ private[transaction] final class World(
    * Condition: LAKESTEP_STAGED_COMMIT_LOST.
    */
   def changes(entry: CommitEntry, table: EntryTable): NetChanges = {
-    val file = TablePath.netActions(table.path, entry.transaction.id)
+    val file = TablePath.netActions(table.path, entry.transaction.id, table.actionsHash)
     def lost(reason: String) = Errors(
       "LAKESTEP_STAGED_COMMIT_LOST",
       "file" -> file,

@@ -6,7 +6,7 @@ import java.util.concurrent.atomic.AtomicReference
 import scala.util.control.NonFatal
 
 import io.lakestep.LakestepException
-import io.lakestep.delta.{LogCommit, TableLog, TablePath}
+import io.lakestep.delta.{LogCommit, RowSets, TableLog, TablePath}
 import io.lakestep.storage.ObjectStores
 import io.lakestep.transaction.{
   Amendments, CommitObserver, CommitOutcome, ConflictCheck, ConflictRules, Database,
@@ -242,6 +242,7 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
       root = root,
       stores = ObjectStores.single(client),
       states = new SimulatedStates(client),
+      vectors = RowSets,
       clock = client.clock,
       ids = client.ids,
       observer = CommitObserver.Silent,

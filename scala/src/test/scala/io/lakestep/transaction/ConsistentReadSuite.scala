@@ -103,7 +103,7 @@ final class ConsistentReadSuite extends AnyFunSuite {
     s.lake.stage(txn, "C", 0, s.lake.add("c2"))
     intercept[Crash](db.commit(txn, Seq(s.lake.written("C", 0))))
     // Nobody who begins can finish it.
-    s.lake.store.delete(TablePath.netActions(s.lake.path("C"), txn.id))
+    s.lake.store.delete(s.lake.netActions("C", txn.id))
     s.run(CommitObserver.Silent)
     assert(versions(s.lake, heads(s.lake)) == Seq(1L, 1L))
   }

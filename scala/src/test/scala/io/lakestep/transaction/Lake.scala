@@ -37,7 +37,7 @@ private[lakestep] class Lake(
       root: String = root,
       options: DatabaseOptions = DatabaseOptions(syncDataFiles = false),
       amendments: Amendments = Amendments.all): Database =
-    Database.open(root, stores, states, clock, ids, observer, options, amendments)
+    Database.open(root, stores, states, RowSets, clock, ids, observer, options, amendments)
 
   def add(
       name: String,
@@ -164,6 +164,13 @@ private[lakestep] class Lake(
   def memory: MemoryStore = store match {
     case m: MemoryStore => m
     case other => throw new IllegalStateException(s"$other is no store in memory")
+  }
+
+  /** The net actions of a transaction in a table; there are several after a merge of rows. */
+  def netActions(table: String, id: String): String = {
+    val staging = TablePath.staging(path(table), id)
+    memory.paths.find(_.startsWith(s"$staging/commit-"))
+      .getOrElse(throw new IllegalStateException(s"no net actions in $staging"))
   }
 
   /** The marks of ours in a table's log, in order. */

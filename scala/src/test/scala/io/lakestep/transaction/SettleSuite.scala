@@ -3,7 +3,7 @@ package io.lakestep.transaction
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.delta.{
-  CommitInfo, JsonStates, LogCommit, Mark, MarkKind, StateMark, TableLog, TablePath
+  CommitInfo, JsonStates, LogCommit, Mark, MarkKind, RowSets, StateMark, TableLog, TablePath
 }
 import io.lakestep.timeline.{CommitEntry, EntryTable}
 
@@ -45,6 +45,7 @@ final class SettleSuite extends AnyFunSuite {
         late.timeline,
         s.lake.stores,
         s.lake.states,
+        RowSets,
         s.lake.clock,
         s.lake.ids,
         CommitObserver.Silent,

@@ -25,7 +25,7 @@ final class UnfinishedEntrySuite extends AnyFunSuite {
       intercept[Crash](db.commit(txn, Seq("A", "B").map(lake.written(_, 0))))
       txn.id
     }
-    def netActions: String = TablePath.netActions(lake.path("A"), id)
+    lazy val netActions: String = lake.netActions("A", id)
 
     def write(table: String, db: Database = lake.client()): CommitOutcome = {
       val txn = lake.begin(db)
@@ -186,7 +186,11 @@ final class UnfinishedEntrySuite extends AnyFunSuite {
       TablePath.stagedSlot(lake.path("A"), txn.id, 1),
       TableLog.text(Seq(lake.add("x")))
     )
-    lake.store.putIfAbsent(TablePath.netActions(lake.path("A"), txn.id), "other".getBytes)
+    val net = TablePath.staging(lake.path("A"), txn.id) + "/commit-"
+    lake.memory.interceptPut = { (path, put) =>
+      if (path.startsWith(net)) lake.memory.overwrite(path, "other".getBytes)
+      put()
+    }
     assert(error(db.commit(txn, Seq(lake.written("A", 0)))).getCondition == "LAKESTEP_LOG_CORRUPT")
     assert(db.timeline.refresh().next == 1)
   }
