@@ -1,4 +1,4 @@
-"""Row level: transactions that change different rows of one file, in tables with deletion vectors."""
+"""Transactions that change different rows of one file, in tables with deletion vectors."""
 
 import json
 import os
@@ -65,11 +65,15 @@ def expected(*changes):
     return left
 
 
-@pytest.mark.parametrize(
-    ("theirs", "ours"),
-    [*zip(STATEMENTS, STATEMENTS, strict=True)]
-    + [("update", "delete"), ("delete", "merge"), ("merge", "update")],
-)
+PAIRS = [
+    *((kind, kind) for kind in STATEMENTS),
+    ("update", "delete"),
+    ("delete", "merge"),
+    ("merge", "update"),
+]
+
+
+@pytest.mark.parametrize(("theirs", "ours"), PAIRS)
 def test_changes_of_different_rows_of_one_file_both_commit(
     spark, other_session, plain, vectors, ours, theirs
 ):
@@ -113,7 +117,7 @@ def test_a_foreign_deletion_vector_is_merged_with_ours(spark, plain, vectors):
         spark.sql(STATEMENTS["update"].format(t=table, i=2 * number))
         plain.ask("sql", text=f"DELETE FROM delta.`{path}` WHERE id = {2 * number + 1}")
         commit(spark)
-    changes = [(kind, 2 * n + (kind == "delete")) for n in range(3) for kind in ("update", "delete")]
+    changes = [("update" if i % 2 == 0 else "delete", i) for i in range(6)]
     assert rows(spark, table) == expected(*changes)
     spark.sql("BEGIN")
     spark.sql(STATEMENTS["update"].format(t=table, i=9))
