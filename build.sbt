@@ -25,10 +25,23 @@ val sparkJvmOptions = Seq(
   "-Djdk.reflect.useDirectMethodHandle=false"
 )
 
+/** Not in the JAR: tests give them to the drivers that work on S3, as users do. */
+lazy val S3 = config("s3").hide
+
+lazy val s3Jars = taskKey[File]("A folder with what Hadoop's s3a adds to Spark's own JARs")
+
 lazy val deltaJars = taskKey[File]("A folder with the JARs that Delta adds to Spark's own")
+
+def copied(folder: File, files: Seq[File]): File = {
+  IO.createDirectory(folder)
+  files.filter(_.getName.endsWith(".jar"))
+    .foreach(f => IO.copyFile(f, folder / f.getName, preserveLastModified = true))
+  folder
+}
 
 lazy val lakestep = (project in file("."))
   .enablePlugins(Antlr4Plugin)
+  .configs(S3)
   .settings(
     name := "lakestep-spark_4.2",
     Compile / scalaSource := baseDirectory.value / "scala/src/main/scala",
@@ -47,7 +60,12 @@ lazy val lakestep = (project in file("."))
       "org.apache.spark" %% "spark-sql" % sparkVersion % Provided,
       "org.apache.spark" %% "spark-hive" % sparkVersion % Provided,
       "io.delta" % "delta-spark_4.2_2.13" % deltaVersion % Provided,
-      "org.scalatest" %% "scalatest" % "3.2.20" % Test
+      "org.scalatest" %% "scalatest" % "3.2.20" % Test,
+      ("org.apache.hadoop" % "hadoop-aws" % "3.5.0" % S3).intransitive(),
+      "software.amazon.awssdk" % "s3" % "2.35.4" % S3,
+      "software.amazon.awssdk" % "sts" % "2.35.4" % S3,
+      "software.amazon.awssdk" % "s3-transfer-manager" % "2.35.4" % S3,
+      "software.amazon.s3.analyticsaccelerator" % "analyticsaccelerator-s3" % "1.3.1" % S3
     ),
     scalacOptions ++= Seq(
       "-deprecation",
@@ -88,13 +106,13 @@ lazy val lakestep = (project in file("."))
       "Spark-Version" -> sparkVersion,
       "Delta-Version" -> deltaVersion
     ),
-    deltaJars := {
-      val folder = target.value / "delta-jars"
-      val files = (Compile / update).value
+    deltaJars := copied(
+      target.value / "delta-jars",
+      (Compile / update).value
         .select(module = moduleFilter("io.delta", "*") | moduleFilter("io.unitycatalog", "*"))
-        .filter(_.getName.endsWith(".jar"))
-      IO.createDirectory(folder)
-      files.foreach(f => IO.copyFile(f, folder / f.getName, preserveLastModified = true))
-      folder
-    }
+    ),
+    s3Jars := copied(
+      target.value / "s3-jars",
+      update.value.select(configuration = configurationFilter("s3"))
+    )
   )

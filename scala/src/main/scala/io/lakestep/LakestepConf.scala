@@ -62,6 +62,18 @@ object LakestepConf {
     _.trim.toInt
   )
 
+  val ForeignWriters: ConfKey[Option[String]] = ConfKey(
+    "spark.lakestep.foreignWriters",
+    None,
+    "allow: you vouch that whoever writes these tables without Lakestep creates log files " +
+      "atomically. Needed for tables on S3, where plain Spark does not.",
+    text =>
+      Some(text.trim.toLowerCase(java.util.Locale.ROOT)).filter(_.nonEmpty).map {
+        case "allow" => "allow"
+        case other => throw new IllegalArgumentException(s"$other is not allow")
+      }
+  )
+
   val Observer: ConfKey[Option[String]] = ConfKey(
     "spark.lakestep.commit.observer",
     None,
@@ -70,5 +82,14 @@ object LakestepConf {
   )
 
   val all: Seq[ConfKey[_]] =
-    Seq(Root, Isolation, SyncFiles, MaxAttempts, TimeoutMs, PublishThreads, Observer)
+    Seq(
+      Root,
+      Isolation,
+      SyncFiles,
+      MaxAttempts,
+      TimeoutMs,
+      PublishThreads,
+      ForeignWriters,
+      Observer
+    )
 }

@@ -4,9 +4,11 @@ import java.io.FileNotFoundException
 import java.lang.{Boolean => JBoolean}
 import java.util.{Iterator => JIterator}
 
-import io.delta.storage.{CloseableIterator, HDFSLogStore, LogStore}
+import io.delta.storage.{CloseableIterator, HDFSLogStore, LogStore, S3SingleDriverLogStore}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
+
+import io.lakestep.storage.ObjectStores
 
 /**
  * Delta's log store for the schemes of base tables: Delta's own, except that a commit file is
@@ -17,17 +19,23 @@ import org.apache.hadoop.fs.{FileStatus, Path}
  */
 class BaseLogStore(configuration: Configuration) extends LogStore(configuration) {
 
-  private val delta = new HDFSLogStore(configuration)
+  private val onFiles = new HDFSLogStore(configuration)
+  private val onS3 = new S3SingleDriverLogStore(configuration)
+
+  /** Delta's own store for a path. */
+  private def delta(path: Path): LogStore =
+    if (Option(path.toUri.getScheme).exists(ObjectStores.S3Schemes)) onS3 else onFiles
 
   override def read(path: Path, hadoopConf: Configuration): CloseableIterator[String] =
-    delta.read(path, hadoopConf)
+    delta(path).read(path, hadoopConf)
 
   override def write(
       path: Path,
       actions: JIterator[String],
       overwrite: JBoolean,
       hadoopConf: Configuration): Unit =
-    if (overwrite || !LogEntry.isCommit(path)) delta.write(path, actions, overwrite, hadoopConf)
+    if (overwrite || !LogEntry.isCommit(path))
+      delta(path).write(path, actions, overwrite, hadoopConf)
     else {
       BaseWriteGuard.check(path)
       val fs = path.getFileSystem(hadoopConf)
@@ -38,12 +46,12 @@ class BaseLogStore(configuration: Configuration) extends LogStore(configuration)
 
   override def listFrom(path: Path, hadoopConf: Configuration): JIterator[FileStatus] = {
     BaseWriteGuard.checkList(path)
-    delta.listFrom(path, hadoopConf)
+    delta(path).listFrom(path, hadoopConf)
   }
 
   override def resolvePathOnPhysicalStorage(path: Path, hadoopConf: Configuration): Path =
-    delta.resolvePathOnPhysicalStorage(path, hadoopConf)
+    delta(path).resolvePathOnPhysicalStorage(path, hadoopConf)
 
   override def isPartialWriteVisible(path: Path, hadoopConf: Configuration): JBoolean =
-    delta.isPartialWriteVisible(path, hadoopConf)
+    delta(path).isPartialWriteVisible(path, hadoopConf)
 }

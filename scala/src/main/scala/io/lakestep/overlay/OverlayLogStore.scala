@@ -12,7 +12,8 @@ import io.delta.storage.{CloseableIterator, LineCloseableIterator, LogStore}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 
-import io.lakestep.Errors
+import io.lakestep.{Errors, LakestepConf}
+import io.lakestep.storage.ObjectStores
 
 /**
  * Delta's log store for `lakestep://`: reads and lists what `OverlayFileSystem` shows, and stages
@@ -52,6 +53,7 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
               "change" -> "replace a commit"
             )
           case LogEntry.Commit(version) =>
+            refuseUndecided(log.getParent, hadoopConf)
             val fs = base.getFileSystem(hadoopConf)
             if (chain.pin >= 0 && !fs.exists(log))
               throw new FileNotFoundException(s"No such file or directory: $log")
@@ -70,6 +72,14 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
         )
       case _ => ()
     }
+  }
+
+  /** On S3 plain Spark can overwrite what we publish: somebody has to say that it does not write. */
+  private def refuseUndecided(table: Path, hadoopConf: Configuration): Unit = {
+    val scheme = Option(table.toUri.getScheme)
+    val decided = LakestepConf.ForeignWriters.from(key => Option(hadoopConf.get(key)))
+    if (scheme.exists(ObjectStores.S3Schemes) && decided.isEmpty)
+      throw Errors("LAKESTEP_FOREIGN_WRITERS_UNDECIDED", "table" -> table.toString)
   }
 
   override def listFrom(path: Path, hadoopConf: Configuration): JIterator[FileStatus] = {

@@ -4,6 +4,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
 
 import io.lakestep.{Errors, LakestepException}
+import io.lakestep.storage.ObjectStores
 
 /**
  * What Spark, Hadoop and Delta must know to open an overlay.
@@ -18,7 +19,7 @@ import io.lakestep.{Errors, LakestepException}
 object OverlaySettings {
 
   /** Schemes of base tables whose commits we create. */
-  val BaseSchemes: Seq[String] = Seq("file")
+  val BaseSchemes: Seq[String] = "file" +: ObjectStores.S3Schemes.toSeq
 
   private val LogStoreClassKeys = Seq("spark.delta.logStore.class", "delta.logStore.class")
 

@@ -1,0 +1,117 @@
+"""S3 on this machine: moto's server, and drivers and delta-rs that reach it."""
+
+import threading
+import urllib.request
+
+import deltalake
+import pyarrow as pa
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import make_server
+
+from driver import TEST_JAR
+
+JARS = TEST_JAR.parent / "s3-jars"
+BUCKET = "lake"
+KEY = {"access.key": "key", "secret.key": "secret"}
+
+
+class S3:
+    """A server with one bucket in memory, which all servers of a process share. A context manager.
+
+    With `ignores_conditions` it is one of the stores that accept If-None-Match and replace all the
+    same.
+    """
+
+    def __init__(self, ignores_conditions=False):
+        app = DomainDispatcherApplication(create_backend_app)
+        self._server = make_server(
+            "127.0.0.1", 0, without_conditions(app) if ignores_conditions else app, threaded=True
+        )
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self):
+        self._thread.start()
+        urllib.request.urlopen(urllib.request.Request(f"{self.url}/{BUCKET}", method="PUT"))
+        return self
+
+    def __exit__(self, *_):
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def driver_settings(self):
+        s3a = {
+            "endpoint": self.url,
+            "endpoint.region": "us-east-1",
+            "path.style.access": "true",
+            "connection.ssl.enabled": "false",
+            **KEY,
+        }
+        jars = [TEST_JAR, *sorted(JARS.glob("*.jar"))]
+        return {
+            "spark.jars": ",".join(map(str, jars)),
+            **{f"spark.hadoop.fs.s3a.{key}": value for key, value in s3a.items()},
+        }
+
+    @property
+    def storage_options(self):
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": KEY["access.key"],
+            "AWS_SECRET_ACCESS_KEY": KEY["secret.key"],
+            "aws_conditional_put": "etag",
+        }
+
+    # The tables, as delta-rs sees them.
+
+    def table(self, name, rows=((1, "old"), (2, "old"))):
+        """Make a table of columns id and v, every row in a file of its own; return its path."""
+        for row in rows:
+            self.append(f"s3a://{BUCKET}/{name}", row)
+        return f"s3a://{BUCKET}/{name}"
+
+    def append(self, path, row):
+        data = pa.table({"id": [row[0]], "v": [row[1]]})
+        options = self.storage_options
+        deltalake.write_deltalake(rs(path), data, mode="append", storage_options=options)
+
+    def rows(self, path):
+        table = deltalake.DeltaTable(rs(path), storage_options=self.storage_options)
+        return sorted((r["id"], r["v"]) for r in table.to_pyarrow_table().to_pylist())
+
+
+def rs(path):
+    """The path as delta-rs spells it."""
+    return path.replace("s3a://", "s3://")
+
+
+def without_conditions(app):
+    def forget(environ, start_response):
+        environ.pop("HTTP_IF_NONE_MATCH", None)
+        return app(environ, start_response)
+
+    return forget
+
+
+# Runs in drivers.
+
+
+def race(spark, path, threads):
+    """Put one file from several threads at once; return what each was told."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    jvm = spark._jvm
+    conf = spark._jsparkSession.sessionState().newHadoopConf()
+    store = jvm.io.lakestep.storage.S3Store(conf)
+    store.exists(path)
+    start = threading.Barrier(threads)
+
+    def put(number):
+        start.wait()
+        return store.putIfAbsent(path, bytes([number] * 100)).toString()
+
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(put, range(threads)))

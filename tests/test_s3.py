@@ -1,0 +1,111 @@
+"""Tables and timeline on S3: moto's server, real s3a, real drivers, delta-rs beside them."""
+
+import pytest
+
+from driver import DriverDied, DriverError
+from s3 import BUCKET, S3
+
+UPDATE = "UPDATE {} SET v = 'new' WHERE id = 1"
+OLD, NEW, OTHER = (1, "old"), (1, "new"), (2, "old")
+ALLOW = {"spark.lakestep.foreignWriters": "allow"}
+
+
+@pytest.fixture(scope="module")
+def s3():
+    with S3() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def s3_drivers(pool, s3):
+    """Two drivers that reach the server; a test may kill the second."""
+    started = [pool.start(s3.driver_settings) for _ in range(2)]
+    return started
+
+
+def root(name):
+    return {"spark.lakestep.root": f"s3a://{BUCKET}/{name}/timeline", **ALLOW}
+
+
+def each(statement, tables):
+    return [statement.format(f"delta.`{path}`") for path in tables]
+
+
+def rows(session, tables):
+    return [session.sql(*each("SELECT id, v FROM {} ORDER BY id", [path])) for path in tables]
+
+
+def test_of_many_puts_one_creates(s3_drivers):
+    session = s3_drivers[0].session()
+    for number in range(5):
+        told = session.call("s3:race", path=f"s3a://{BUCKET}/race/{number}", threads=8)
+        assert sorted(told) == ["AlreadyExists"] * 7 + ["Created"]
+
+
+@pytest.mark.parametrize("timeline", ["s3", "local"])
+def test_transaction_over_tables_on_s3(s3, s3_drivers, tmp_path, timeline):
+    tables = [s3.table(f"{timeline}/t{i}") for i in range(2)]
+    place = (
+        root(timeline) if timeline == "s3" else ALLOW | {"spark.lakestep.root": f"file:{tmp_path}"}
+    )
+    session, other = (driver.session(**place) for driver in s3_drivers)
+    session.sql("BEGIN", *each(UPDATE, tables))
+    assert rows(session, tables) == [[NEW, OTHER]] * 2
+    assert rows(other, tables) == [[OLD, OTHER]] * 2 == [s3.rows(path) for path in tables]
+    s3.append(tables[0], (3, "foreign"))
+    session.sql("COMMIT")
+    expected = [[NEW, OTHER, (3, "foreign")], [NEW, OTHER]]
+    assert rows(other, tables) == expected == [s3.rows(path) for path in tables]
+    other.sql("BEGIN", *each("DELETE FROM {} WHERE id = 2", tables))
+    session.sql(*each("UPDATE {} SET v = 'mine' WHERE id = 2", tables[1:]))
+    with pytest.raises(DriverError) as raised:
+        other.sql("COMMIT")
+    assert raised.value.condition == "LAKESTEP_CONFLICT"
+    other.sql("ROLLBACK")
+    assert s3.rows(tables[0]) == expected[0]
+
+
+def test_store_that_ignores_the_condition_of_a_put_is_refused(pool):
+    with S3(ignores_conditions=True) as liar:
+        tables = [liar.table(f"liar/t{i}") for i in range(2)]
+        session = pool.start(liar.driver_settings).session(**root("liar"))
+        with pytest.raises(DriverError) as raised:
+            session.sql("BEGIN")
+        assert raised.value.condition == "LAKESTEP_STORE_WITHOUT_PUT_IF_ABSENT"
+        assert raised.value.sql_state == "0A000"
+        assert "ignores it" in raised.value.parameters["reason"]
+        assert rows(session, tables) == [[OLD, OTHER]] * 2
+
+
+def test_nobody_has_vouched_for_foreign_writers(s3, s3_drivers):
+    tables = [s3.table(f"undecided/t{i}") for i in range(2)]
+    place = {"spark.lakestep.root": f"s3a://{BUCKET}/undecided/timeline"}
+    session = s3_drivers[0].session(**place)
+    session.sql("BEGIN")
+    with pytest.raises(DriverError) as raised:
+        session.sql(*each(UPDATE, tables))
+    assert raised.value.condition == "LAKESTEP_FOREIGN_WRITERS_UNDECIDED"
+    assert rows(session, tables) == [[OLD, OTHER]] * 2
+    session.sql("SET spark.lakestep.foreignWriters = allow", *each(UPDATE, tables), "COMMIT")
+    assert [s3.rows(path) for path in tables] == [[NEW, OTHER]] * 2
+
+
+@pytest.mark.parametrize("step", ["beforeOrder:1", "published:1"])
+def test_what_a_dead_driver_left_on_s3_is_finished_by_another(s3, s3_drivers, pool, step):
+    tables = [s3.table(f"dead/{step[:-2]}/t{i}") for i in range(2)]
+    place = root(f"dead/{step[:-2]}")
+    dying = pool.start(s3.driver_settings)
+    with dying.halts(step) as halts:
+        commit = halts.during(
+            dying.session(**place).start_sql("BEGIN", *each(UPDATE, tables), "COMMIT")
+        )
+        assert halts.reached() == step
+        dying.kill()
+    with pytest.raises(DriverDied):
+        commit.result()
+    session = s3_drivers[0].session(**place)
+    session.sql("RECOVER")
+    expected = [[NEW if step == "published:1" else OLD, OTHER]] * 2
+    assert rows(session, tables) == expected == [s3.rows(path) for path in tables]
+    session.sql("BEGIN", *each("DELETE FROM {} WHERE id = 2", tables), "COMMIT")
+    assert [s3.rows(path) for path in tables] == [table[:1] for table in expected]
