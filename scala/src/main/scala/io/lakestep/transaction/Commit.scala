@@ -180,7 +180,8 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
           case Left(conflict) => CommitOutcome.Conflicted(conflict)
           case Right((checked, readTo)) =>
             val merged = staged.zip(checked).map { case (s, c) => s.copy(changes = c.changes) }
-            lateAbort(txn)(merged.diff(staged).foreach(persist(txn, _))) match {
+            val fresh = merged.zip(staged).collect { case (m, s) if m.changes ne s.changes => m }
+            lateAbort(txn)(fresh.foreach(persist(txn, _))) match {
               case Some(conflict) => CommitOutcome.Conflicted(conflict)
               case None =>
                 observer.validated(txn.id)

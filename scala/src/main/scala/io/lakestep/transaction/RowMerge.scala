@@ -33,7 +33,9 @@ private[transaction] object RowMerge {
       since: Vector[LogCommit],
       vectors: DeletionVectors): Either[Vector[String], NetChanges] = {
     val candidates = vectorUpdates(changes)
-    val theirs = Flatten.net(since).collect { case a: AddFile if candidates(a.path) => a }
+    val theirs =
+      if (candidates.isEmpty) Vector.empty
+      else Flatten.net(since).collect { case a: AddFile if candidates(a.path) => a }
     if (theirs.isEmpty) Right(changes)
     else {
       val removed = changes.removes.map(r => r.path -> r).toMap
