@@ -64,6 +64,11 @@ def test_query_sees_all_of_a_transaction_or_nothing(held, lake):
         assert session.sql(f"SELECT v FROM delta.`{path}` WHERE id = 1") == [("old",)]
         assert session.sql(f"SELECT count(*) FROM delta.`{path}`") == [(2,)]
     session.sql(export(lake, "before", JOIN))
+    session.sql("DECLARE VARIABLE x STRING", "DECLARE VARIABLE y STRING")
+    session.sql(f"SET VARIABLE (x, y) = ({both(lake, JOIN)})")
+    assert session.sql("SELECT x, y") == [OLD]
+    session.sql(f'EXECUTE IMMEDIATE "{both(lake, JOIN)}" INTO x, y')
+    assert session.sql("SELECT x, y") == [OLD]
     session.sql("BEGIN READ ONLY")
     assert session.sql(both(lake, JOIN)) == [OLD]
     assert lake.outcome(1) is None, "a reader has finished the transaction of another"
@@ -100,6 +105,46 @@ def test_foreign_commits_below_the_unfinished_one_are_read(held, lake):
     finish()
     assert session.sql(f"SELECT max(id) FROM delta.`{first}`") == [(3,)]
     assert session.sql(both(lake, JOIN)) == [NEW]
+
+
+COPIES = {
+    "ctas": f"CREATE TABLE {{copy}} USING delta AS {JOIN}",
+    "clone": "CREATE TABLE {copy} SHALLOW CLONE {0}",
+}
+
+
+@pytest.mark.parametrize("kind", COPIES)
+def test_table_that_is_made_of_others_holds_no_part_of_a_transaction(held, lake, kind):
+    session, finish = held
+    copy = f"delta.`{lake.folder}/copy`"
+    tables = [f"delta.`{path}`" for path in lake.tables]
+    session.sql(COPIES[kind].format(*tables, copy=copy))
+    found = session.sql(f"SELECT * FROM {copy}")
+    if kind == "ctas":
+        assert found == [OLD]
+    else:
+        assert (1, "new") in found
+        assert lake.outcome(1)["outcome"] == "completed"
+    finish()
+    lake.check_timeline()
+
+
+def test_table_is_made_of_one_snapshot_of_others(drivers, lake):
+    driver, reader = drivers(2)
+    session = reader.session(lake.root, **LISTS_HALT)
+    tables = [f"delta.`{path}`" for path in lake.tables]
+    create = COPIES["ctas"].format(*tables, copy=f"delta.`{lake.folder}/copy`")
+    writer = driver.session(lake.root)
+    writer.sql("BEGIN", *lake.sql("UPDATE {} SET v = 'new' WHERE id = 2"), "COMMIT")
+    with reader.halts("list:4") as halts:
+        made = halts.during(session.start_sql(create))
+        # Analysed, helped, and loaded in part.
+        if halts.reached():
+            writer.sql("BEGIN", *lake.sql(UPDATE), "COMMIT")
+            halts.go()
+        made.result()
+    [row] = session.sql(f"SELECT * FROM delta.`{lake.folder}/copy`")
+    assert row in (OLD, NEW)
 
 
 def test_statement_that_writes_finishes_the_transaction_first(held, lake):

@@ -8,6 +8,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.delta.{DeltaLog, DeltaTableUtils, SnapshotDescriptor}
 import org.apache.spark.sql.delta.catalog.{DeltaTableV2, DeltaV2TableMarker}
+import org.apache.spark.sql.delta.commands.CloneDeltaSource
 import org.apache.spark.sql.delta.commands.cdc.CDCReader.DeltaCDFRelation
 import org.apache.spark.sql.delta.files.TahoeFileIndex
 import org.apache.spark.sql.delta.sources.DeltaDataSource
@@ -55,6 +56,7 @@ object DeltaReference {
     case index: TahoeFileIndex => Seq(of(index.deltaLog))
     case relation: HadoopFsRelation => held(relation.location)
     case feed: DeltaCDFRelation => Seq(of(feed.snapshotWithSchemaMode.snapshot.deltaLog))
+    case source: CloneDeltaSource => Seq(DeltaReference(source.dataPath, Some(source.name)))
     case log: DeltaLog => Seq(of(log))
     case snapshot: SnapshotDescriptor => Seq(of(snapshot.deltaLog))
     case Some(inner) => held(inner)

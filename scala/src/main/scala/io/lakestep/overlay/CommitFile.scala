@@ -5,6 +5,8 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.FileAlreadyExistsException
 import java.util.{Arrays, Iterator => JIterator}
 
+import scala.util.control.NonFatal
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
@@ -43,10 +45,22 @@ private[overlay] object CommitFile {
       asked: Path,
       bytes: Array[Byte],
       cause: Throwable): Unit =
-    store.get(path) match {
+    readBack(store, path, cause) match {
       case Some(found) if Arrays.equals(found, bytes) => ()
       case Some(_) => throw new FileAlreadyExistsException(asked.toString)
-      case None => throw new IOException(s"It is not known whether $path was created", cause)
+      case None => throw new Unclear(path, cause)
+    }
+
+  /** Nobody can tell whether the file was created, or will be. */
+  final class Unclear(path: String, cause: Throwable)
+      extends IOException(s"It is not known whether $path was created", cause)
+
+  private def readBack(store: ObjectStore, path: String, cause: Throwable): Option[Array[Byte]] =
+    try store.get(path)
+    catch {
+      case NonFatal(e) =>
+        cause.addSuppressed(e)
+        None
     }
 
   private def linesOf(actions: JIterator[String]): Array[Byte] = {

@@ -60,8 +60,13 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
             if (version <= chain.pin || new LogView(chain, log, fs).locate(name).isDefined)
               throw new FileAlreadyExistsException(path.toString)
             StagedWrites.record(segment, log.getParent.toString, version)
-            CommitFile
-              .create(new Path(StagingFolder.ofLog(log, segment), name), path, actions, hadoopConf)
+            val staged = new Path(StagingFolder.ofLog(log, segment), name)
+            try CommitFile.create(staged, path, actions, hadoopConf)
+            catch {
+              case unclear: CommitFile.Unclear =>
+                StagedWrites.doubt(segment, unclear)
+                throw unclear
+            }
           case _ => ()
         }
       case _: Place.Data =>

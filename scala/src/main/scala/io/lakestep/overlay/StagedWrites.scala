@@ -14,6 +14,8 @@ object StagedWrites {
 
   private val bySegment = new ConcurrentHashMap[String, Map[String, Long]]
 
+  private val doubts = new ConcurrentHashMap[String, Throwable]
+
   /** The latest segments that were forgotten; of older ones no statement can be left. */
   private val ended: JSet[String] = Collections.synchronizedSet(
     Collections.newSetFromMap(new LinkedHashMap[String, java.lang.Boolean] {
@@ -47,6 +49,14 @@ object StagedWrites {
 
   def of(segment: String): Map[String, Long] = bySegment.getOrDefault(segment, Map.empty)
 
+  /** Notes that a staged commit may appear that no statement knows of. */
+  def doubt(segment: String, cause: Throwable): Unit = {
+    doubts.putIfAbsent(segment, cause)
+    ()
+  }
+
+  def doubtOf(segment: String): Option[Throwable] = Option(doubts.get(segment))
+
   /** Back to `keep`, or to nothing when `keep` is the pin. */
   def cutBack(segment: String, base: String, pin: Long, keep: Long): Unit = {
     bySegment.computeIfPresent(
@@ -58,6 +68,7 @@ object StagedWrites {
 
   /** Called when the transaction has ended. */
   def forget(segment: String): Unit = {
+    doubts.remove(segment)
     bySegment.compute(
       segment,
       (_, _) => {

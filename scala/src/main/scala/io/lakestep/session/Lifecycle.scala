@@ -95,8 +95,10 @@ object Lifecycle {
 
   /** What throws here never got an entry. */
   private def outcome(session: SparkSession, transaction: SessionTransaction): CommitOutcome =
-    try transaction.database.commit(transaction.begun, transaction.written, transaction.onlyRead)
-    catch {
+    try {
+      transaction.checkUsable()
+      transaction.database.commit(transaction.begun, transaction.written, transaction.onlyRead)
+    } catch {
       case NonFatal(failure) =>
         try abandon(session, transaction)
         catch { case NonFatal(undo) => failure.addSuppressed(undo) }

@@ -163,6 +163,7 @@ final class SessionTransaction(started: BegunTransaction, val database: Database
         "transaction" -> id
       )
     }
+    checkUsable()
     val before = StagedWrites.of(id)
     val outer = statement.getAndSet(kind)
     try {
@@ -172,9 +173,27 @@ final class SessionTransaction(started: BegunTransaction, val database: Database
     } catch {
       case failure: Throwable =>
         try cutBackTo(before, invalidate)
-        catch { case undo: Throwable => failure.addSuppressed(undo) }
+        catch {
+          case undo: Throwable =>
+            StagedWrites.doubt(id, undo)
+            failure.addSuppressed(undo)
+        }
         throw failure
     } finally statement.set(outer)
+  }
+
+  /**
+   * What a failed statement staged may still be there, or come: nobody may read or commit it.
+   *
+   * Condition: LAKESTEP_STATEMENT_NOT_UNDONE.
+   */
+  def checkUsable(): Unit = StagedWrites.doubtOf(id).foreach { cause =>
+    throw Errors.caused(
+      "LAKESTEP_STATEMENT_NOT_UNDONE",
+      cause,
+      "transaction" -> id,
+      "reason" -> String.valueOf(cause.getMessage)
+    )
   }
 
   private def stagedSince(before: Map[String, Long]): Seq[(TouchedTable, Long, Long)] =

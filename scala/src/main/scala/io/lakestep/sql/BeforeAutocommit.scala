@@ -8,15 +8,26 @@ import io.lakestep.delta.DeltaReference
 import io.lakestep.session.{Autocommit, InternalClones, Sessions}
 
 /**
- * A statement that changes Delta tables outside a transaction: no table that it names may hold a
+ * A statement that changes Delta tables outside a transaction, or makes one of others: no table that it names may hold a
  * commit of an unfinished entry when it starts, as that may be taken back.
  */
 private[sql] object BeforeAutocommit {
 
   def apply(session: SparkSession, command: Command): Unit =
-    if (CommandCatalogue.decide(command) == Decision.Staged &&
+    if (keepsWhatItReads(command) &&
       !Sessions.isOpen(session) && !InternalClones.contains(session))
       Autocommit.beforeWrite(session, tables(command).distinct)
+
+  /** Not DROP, for example: that is also the way out when an entry cannot be finished. */
+  private def keepsWhatItReads(command: Command): Boolean =
+    CommandCatalogue.decide(command) match {
+      case Decision.Staged => true
+      case Decision.Refused(reason) => Keeping(reason) && !ConsistentReads.isOneQuery(command)
+      case _ => false
+    }
+
+  /** Reasons for which commands are refused in transactions that keep what they read outside. */
+  private val Keeping = Set("CREATE_TABLE", "CLONE", "NOT_DELTA")
 
   private def tables(node: LogicalPlan): Seq[Path] =
     DeltaReference.in(node).filterNot(_.isOverlay).map(_.path) ++

@@ -1,7 +1,9 @@
 package io.lakestep.sql
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan, Subquery}
+import org.apache.spark.sql.catalyst.plans.logical.{
+  Command, CreateTableAsSelect, LogicalPlan, SetVariable, Subquery
+}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.delta.files.TahoeLogFileIndex
 import org.apache.spark.sql.delta.lakestep.DeltaScans
@@ -15,22 +17,22 @@ import io.lakestep.session.{Autocommit, Sessions}
  * several of them all or nothing, and nothing that may still be taken back.
  *
  * It runs before Delta picks the files of the query, and after Spark has looked for cached data.
- * Queries inside a statement that writes a Delta table are left to Delta: they belong to its
- * transaction, in which all of them read the same versions.
+ * That holds for the query of a new table, of an export and of SET VARIABLE, too. Queries inside a
+ * statement that changes a Delta table are left to Delta: they belong to its transaction, which
+ * reads each table once.
  */
 final case class ConsistentReads(session: SparkSession) extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case _: StatementTables | _: Subquery => plan
-    case command if StatementKinds.commands(command).exists(!isExport(_)) => plan
+    // Its query is no child of it.
+    case create: CreateTableAsSelect => create.copy(query = apply(create.query))
+    case command if !StatementKinds.commands(command).forall(ConsistentReads.isOneQuery) => plan
     case query =>
       val indexes = query.collectWithSubqueries { case Newest(_, index) => index }.distinct
       if (indexes.isEmpty || Sessions.isOpen(session) || DeltaScans.isInDeltaTransaction) plan
       else fix(query, indexes)
   }
-
-  /** Writes files that are no Delta table, as one query. */
-  private def isExport(command: Command): Boolean = command.isInstanceOf[DataWritingCommand]
 
   private def fix(query: LogicalPlan, indexes: Seq[TahoeLogFileIndex]): LogicalPlan = {
     val loaded = indexes.map(index => index.path -> DeltaScans.load(index)).toMap
@@ -51,5 +53,14 @@ final case class ConsistentReads(session: SparkSession) extends Rule[LogicalPlan
             if !index.isTimeTravelQuery => Some(r -> index)
         case _ => None
       }
+  }
+}
+
+object ConsistentReads {
+
+  /** Does with one query something that is no change of a Delta table that was there before. */
+  private[sql] def isOneQuery(command: Command): Boolean = command match {
+    case _: DataWritingCommand | _: SetVariable | _: CreateTableAsSelect => true
+    case _ => false
   }
 }

@@ -49,6 +49,7 @@ final case class StatementExec(
 
   private def statement[T](body: => T): T = {
     val open = Sessions.open(client)
+    open.foreach(_.checkUsable())
     checkTables(open)
     (open, kind) match {
       case (Some(transaction), Some(kindOfCommand)) =>

@@ -68,15 +68,17 @@ final class S3Store(configuration: Configuration) extends HadoopStore(configurat
       out.close()
       PutOutcome.Created
     } catch {
-      case e: AccessDeniedException => explained(target.toString)(throw e)
       case e: IOException =>
-        try
-          get(target.toUri.toString) match {
-            case Some(found) if Arrays.equals(found, bytes) => PutOutcome.Created
-            case Some(_) => PutOutcome.AlreadyExists
-            case None => PutOutcome.Unknown(e)
-          }
-        catch { case NonFatal(_) => PutOutcome.Unknown(e) }
+        val found =
+          try Right(get(target.toUri.toString))
+          catch { case NonFatal(_) => Left(e) }
+        (found, e) match {
+          case (Right(Some(there)), _) if Arrays.equals(there, bytes) => PutOutcome.Created
+          case (Right(Some(_)), _) => PutOutcome.AlreadyExists
+          case (Right(None), denied: AccessDeniedException) =>
+            explained(target.toString)(throw denied)
+          case _ => PutOutcome.Unknown(e)
+        }
     }
   }
 

@@ -104,15 +104,16 @@ final class Database private[lakestep] (
     // After the reading: the tables of its entries are bound.
     val logs = for {
       path <- seen.keySet
-      binding <- Bindings.read(stores, TablePath.normalise(path))
+      binding <- bindingOf(path)
       if timeline.existingId.contains(binding.timeline)
     } yield path -> binding.log
     val written = logs.map(_._2)
     val blocking = view.unfinished.find(_.tables.exists(t => written(t.log)))
     val snapshot = blocking.fold(view.next)(_.number) - 1
-    val isWhole = blocking.isEmpty && (logs.size <= 1 || logs.forall { case (path, log) =>
+    // A single table, too: what was loaded may have been taken back since.
+    val isWhole = blocking.isEmpty && logs.forall { case (path, log) =>
       view.lastSlot(log).forall(_ <= seen(path))
-    })
+    }
     if (isWhole) seen
     else {
       // Foreign commits have no place among ours: the newest below the first mark is as good.
@@ -129,6 +130,13 @@ final class Database private[lakestep] (
       seen ++ logs.map { case (path, _) => path -> pin(reader, path, -1L) }
     }
   }
+
+  /** None where no transaction can be: a query may read such a store beside others. */
+  private def bindingOf(path: String): Option[Binding] =
+    try Bindings.read(stores, TablePath.normalise(path))
+    catch {
+      case e: LakestepException if e.getCondition == "LAKESTEP_STORE_WITHOUT_PUT_IF_ABSENT" => None
+    }
 
   /**
    * Steps 4 to 9: makes the staged commits of all tables visible, or none.

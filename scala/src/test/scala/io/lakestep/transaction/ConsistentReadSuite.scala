@@ -82,6 +82,36 @@ final class ConsistentReadSuite extends AnyFunSuite {
     assert(versions(s.lake, mixed) == Seq(1L, 1L))
   }
 
+  test("a single table that was loaded with a commit that was then undone is read without it") {
+    val s = new TwoTables()
+    val path = s.lake.path("A")
+    var seen = -1L
+    val clash = Once { s.lake.foreign("B", s.lake.remove("b1"), s.lake.add("b9")); () }
+    s.run(new CommitObserver {
+      override def beforePublish(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+        if (t.name == "B") clash()
+      override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+        if (t.name == "A") seen = slot
+    })
+    assert(seen == 1L)
+    val read = s.lake.client().consistent(Map(path -> seen))(path)
+    assert(s.lake.states.stateAt(path, read).files.keySet == Set("a1"))
+  }
+
+  test("a table on a store without put-if-absent is read beside those of transactions") {
+    val s = new TwoTables()
+    s.run(CommitObserver.Silent)
+    val stores: io.lakestep.storage.ObjectStores = path =>
+      if (path.startsWith("gs:")) throw io.lakestep.Errors(
+        "LAKESTEP_STORE_WITHOUT_PUT_IF_ABSENT",
+        "path" -> path,
+        "reason" -> "test"
+      )
+      else s.lake.store
+    val seen = heads(s.lake) + ("gs://bucket/t" -> 3L)
+    assert(s.lake.client(stores = stores).consistent(seen) == seen)
+  }
+
   test("foreign commits are read, whatever their clocks say") {
     val s = new TwoTables()
     s.run(CommitObserver.Silent)

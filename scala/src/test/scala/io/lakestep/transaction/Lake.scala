@@ -36,7 +36,8 @@ private[lakestep] class Lake(
       observer: CommitObserver = CommitObserver.Silent,
       root: String = root,
       options: DatabaseOptions = DatabaseOptions(syncDataFiles = false),
-      amendments: Amendments = Amendments.all): Database =
+      amendments: Amendments = Amendments.all,
+      stores: ObjectStores = stores): Database =
     Database.open(root, stores, states, RowSets, clock, ids, observer, options, amendments)
 
   def add(

@@ -1,0 +1,100 @@
+package io.lakestep.session
+
+import java.io.IOException
+import java.nio.file.Files
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.lakestep.{Ids, LakestepException}
+import io.lakestep.delta.PinnedHeader
+import io.lakestep.overlay.StagedWrites
+import io.lakestep.storage.{LocalStore, ObjectStore, PutOutcome, StoredFile}
+import io.lakestep.transaction.{Lake, ManualClock}
+
+/** A statement that fails while the store fails, too. */
+final class FailedStatementSuite extends AnyFunSuite {
+
+  private class Outage(inner: ObjectStore) extends ObjectStore {
+    @volatile var isDown = false
+    override def putIfAbsent(path: String, bytes: Array[Byte]): PutOutcome =
+      inner.putIfAbsent(path, bytes)
+    override def get(path: String): Option[Array[Byte]] = inner.get(path)
+    override def list(dir: String, from: String): Vector[StoredFile] = inner.list(dir, from)
+    override def folders(dir: String): Vector[String] = inner.folders(dir)
+    override def exists(path: String): Boolean = inner.exists(path)
+    override def delete(path: String): Unit =
+      if (isDown) throw new IOException("no answer") else inner.delete(path)
+    override def deleteFolder(dir: String): Unit = inner.deleteFolder(dir)
+    override def sync(path: String): Unit = inner.sync(path)
+  }
+
+  private class Scene {
+    private val dir = Files.createTempDirectory("failed").toRealPath()
+    val store = new Outage(new LocalStore(durable = false))
+    val lake = new Lake(store, new ManualClock, s"file:$dir") {
+      override val ids: Ids = Ids.random
+    }
+    lake.create("A", "a1")
+    val db = lake.client()
+    val begun = lake.begin(db)
+    val transaction = new SessionTransaction(begun, db)
+    transaction.overlayOf(new Path(lake.path("A")), new Configuration())
+    private val at = lake.states.stateAt(lake.path("A"), 0)
+    private val table = transaction.touched.head
+    table.learn(TableFacts(
+      "A",
+      at.metadataId,
+      false,
+      None,
+      false,
+      false,
+      false,
+      10,
+      PinnedHeader(at.metaData, at.protocol, Set.empty)
+    ))
+
+    def insert(file: String)(after: => Unit): Unit =
+      transaction.runStatement(StatementKind.Data, _ => ()) {
+        val version = lake.log("A").staged(begun.id, 0).size + 1L
+        StagedWrites.record(begun.id, table.base.toString, version)
+        lake.stage(begun, "A", 0, lake.add(file))
+        after
+      }
+
+    def condition(body: => Any): String =
+      intercept[LakestepException] { body; () }.getCondition
+  }
+
+  test("what it staged is taken back, and the transaction goes on") {
+    val s = new Scene
+    intercept[IOException](s.insert("x")(throw new IOException("failed")))
+    s.insert("y")(())
+    s.db.commit(s.begun, s.transaction.written)
+    assert(s.lake.live("A") == Set("a1", "y"))
+  }
+
+  test("what cannot be taken back is neither read nor committed") {
+    val s = new Scene
+    s.store.isDown = true
+    intercept[IOException](s.insert("x")(throw new IOException("failed")))
+    s.store.isDown = false
+    assert(s.condition(s.insert("y")(())) == "LAKESTEP_STATEMENT_NOT_UNDONE")
+    assert(s.condition(s.transaction.checkUsable()) == "LAKESTEP_STATEMENT_NOT_UNDONE")
+    StagedWrites.forget(s.begun.id)
+    s.db.discard(s.begun, s.transaction.touchedPaths)
+    assert(s.lake.live("A") == Set("a1"))
+    assert(s.lake.log("A").staged(s.begun.id, 0).isEmpty)
+  }
+
+  test("a staged commit that may still appear stops the transaction") {
+    val s = new Scene
+    intercept[IOException](s.insert("x") {
+      val unclear = new IOException("no answer")
+      StagedWrites.doubt(s.begun.id, unclear)
+      throw unclear
+    })
+    assert(s.condition(s.insert("y")(())) == "LAKESTEP_STATEMENT_NOT_UNDONE")
+  }
+}
