@@ -360,8 +360,9 @@ def found(error):
     return [error.getCondition(), error.getSqlState(), error.getMessageParameters()]
 try:
     spark = small_session(Path({folder!r}), {settings!r})
+    spark.sql("CREATE TABLE t (id INT) USING delta")
     with lakestep.transaction(spark):
-        pass
+        spark.sql("INSERT INTO t VALUES (1)")
     answer(None)
 except Exception as e:
     answer(found(e) if hasattr(e, "getCondition") and e.getCondition() else str(e))
@@ -427,6 +428,11 @@ def test_jar_that_does_not_fit(start, tmp_path, properties, condition, parameter
         (
             {"spark.delta.logStore.class": "io.delta.storage.HDFSLogStore"},
             "LAKESTEP_LOG_STORE_CLASS_CONFLICT",
+            "F0000",
+        ),
+        (
+            {"spark.delta.logStore.file.impl": "io.delta.storage.HDFSLogStore"},
+            "LAKESTEP_LOG_STORE_NOT_OURS",
             "F0000",
         ),
         pytest.param(

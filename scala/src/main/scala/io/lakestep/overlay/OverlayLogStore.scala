@@ -11,6 +11,7 @@ import scala.jdk.CollectionConverters._
 import io.delta.storage.{CloseableIterator, LineCloseableIterator, LogStore}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
+import org.apache.spark.SparkEnv
 
 import io.lakestep.{Errors, LakestepConf}
 import io.lakestep.storage.ObjectStores
@@ -53,7 +54,7 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
               "change" -> "replace a commit"
             )
           case LogEntry.Commit(version) =>
-            refuseUndecided(log.getParent, hadoopConf)
+            checkOtherWriters(log.getParent, hadoopConf)
             val fs = base.getFileSystem(hadoopConf)
             if (chain.pin >= 0 && !fs.exists(log))
               throw new FileNotFoundException(s"No such file or directory: $log")
@@ -80,8 +81,19 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
   }
 
   /** On S3 plain Spark can overwrite what we publish: somebody has to say that it does not write. */
-  private def refuseUndecided(table: Path, hadoopConf: Configuration): Unit = {
+  private def checkOtherWriters(table: Path, hadoopConf: Configuration): Unit = {
     val scheme = Option(table.toUri.getScheme)
+    // This session's own statements outside transactions would be such writers.
+    for {
+      name <- scheme
+      env <- Option(SparkEnv.get)
+      store <- OverlaySettings.foreignBaseStores(env.conf).get(name)
+    } throw Errors(
+      "LAKESTEP_LOG_STORE_NOT_OURS",
+      "table" -> table.toString,
+      "key" -> OverlaySettings.logStoreKey(name),
+      "value" -> store
+    )
     val decided = LakestepConf.ForeignWriters.from(key => Option(hadoopConf.get(key)))
     if (scheme.exists(ObjectStores.S3Schemes) && decided.isEmpty)
       throw Errors("LAKESTEP_FOREIGN_WRITERS_UNDECIDED", "table" -> table.toString)

@@ -23,7 +23,7 @@ object OverlaySettings {
 
   private val LogStoreClassKeys = Seq("spark.delta.logStore.class", "delta.logStore.class")
 
-  private def logStoreKey(scheme: String) = s"spark.delta.logStore.$scheme.impl"
+  private[overlay] def logStoreKey(scheme: String) = s"spark.delta.logStore.$scheme.impl"
 
   private def isSet(conf: SparkConf, key: String) =
     conf.contains(key) || conf.contains(key.stripPrefix("spark."))
@@ -66,7 +66,7 @@ object OverlaySettings {
 
   /**
    * Base schemes for which the user chose another log store: commits there are not created by our
-   * put-if-absent, and `BaseWriteGuard` is not asked.
+   * put-if-absent, and `BaseWriteGuard` is not asked, so that a transaction stages nothing there.
    */
   def foreignBaseStores(conf: SparkConf): Map[String, String] =
     BaseSchemes.flatMap { scheme =>
