@@ -23,7 +23,7 @@ class Lake:
         """Make a table of columns id and v; every row is in a file of its own."""
         path = str(self.folder / name)
         for row in rows:
-            deltalake.write_deltalake(path, _rows([row]), mode="append")
+            append(path, row)
         return path
 
     def sql(self, template, tables=None):
@@ -95,9 +95,7 @@ class Lake:
     # The tables.
 
     def rows(self, path, version=None):
-        table = deltalake.DeltaTable(path, version=version)
-        found = table.to_pyarrow_table().to_pylist()
-        return sorted((row["id"], row["v"]) for row in found)
+        return rows_of(path, version=version)
 
     def version(self, path):
         return deltalake.DeltaTable(path).version()
@@ -119,9 +117,15 @@ class Lake:
         return [mark["kind"] for mark in marks if mark]
 
 
-def append(path, *rows):
-    """A foreign commit that conflicts with nothing."""
-    deltalake.write_deltalake(path, _rows(rows), mode="append")
+def rows_of(path, **options):
+    """The rows of a table as delta-rs reads them, sorted; `options` as `deltalake` takes them."""
+    found = deltalake.DeltaTable(path, **options).to_pyarrow_table().to_pylist()
+    return sorted((row["id"], row["v"]) for row in found)
+
+
+def append(path, *rows, **options):
+    """A foreign commit that conflicts with nothing; `options` as `deltalake` takes them."""
+    deltalake.write_deltalake(path, _rows(rows), mode="append", **options)
 
 
 def rewrite(path, row_id):

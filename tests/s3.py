@@ -3,12 +3,11 @@
 import threading
 import urllib.request
 
-import deltalake
-import pyarrow as pa
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
 from driver import TEST_JAR
+from lake import append, rows_of
 
 JARS = TEST_JAR.parent / "s3-jars"
 BUCKET = "lake"
@@ -74,13 +73,10 @@ class S3:
         return f"s3a://{BUCKET}/{name}"
 
     def append(self, path, row):
-        data = pa.table({"id": [row[0]], "v": [row[1]]})
-        options = self.storage_options
-        deltalake.write_deltalake(rs(path), data, mode="append", storage_options=options)
+        append(rs(path), row, storage_options=self.storage_options)
 
     def rows(self, path):
-        table = deltalake.DeltaTable(rs(path), storage_options=self.storage_options)
-        return sorted((r["id"], r["v"]) for r in table.to_pyarrow_table().to_pylist())
+        return rows_of(rs(path), storage_options=self.storage_options)
 
 
 def rs(path):

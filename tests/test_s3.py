@@ -18,9 +18,8 @@ def s3():
 
 @pytest.fixture(scope="module")
 def s3_drivers(pool, s3):
-    """Two drivers that reach the server; a test may kill the second."""
-    started = [pool.start(s3.driver_settings) for _ in range(2)]
-    return started
+    """Two drivers that reach the server."""
+    return [pool.start(s3.driver_settings) for _ in range(2)]
 
 
 def root(name):

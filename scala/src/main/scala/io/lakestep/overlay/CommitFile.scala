@@ -3,15 +3,13 @@ package io.lakestep.overlay
 import java.io.{ByteArrayOutputStream, IOException}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.FileAlreadyExistsException
-import java.util.{Arrays, Iterator => JIterator}
-
-import scala.util.control.NonFatal
+import java.util.{Iterator => JIterator}
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import io.lakestep.LakestepConf
-import io.lakestep.storage.{HadoopObjectStores, ObjectStore, PutOutcome}
+import io.lakestep.storage.{HadoopObjectStores, PutOutcome}
 
 /** Creates commit files by put-if-absent, as a Delta log store promises to. */
 private[overlay] object CommitFile {
@@ -32,36 +30,20 @@ private[overlay] object CommitFile {
     val durable = LakestepConf.SyncFiles.from(key => Option(configuration.get(key)))
     val store = new HadoopObjectStores(configuration, durable).forPath(path)
     val bytes = linesOf(actions)
-    store.putIfAbsent(path, bytes) match {
+    val outcome = store.putIfAbsent(path, bytes) match {
+      case PutOutcome.Unknown(cause) => store.readBack(path, bytes, cause)
+      case clear => clear
+    }
+    outcome match {
       case PutOutcome.Created => ()
       case PutOutcome.AlreadyExists => throw new FileAlreadyExistsException(asked.toString)
-      case PutOutcome.Unknown(cause) => decide(store, path, asked, bytes, cause)
+      case PutOutcome.Unknown(cause) => throw new Unclear(path, cause)
     }
   }
-
-  private def decide(
-      store: ObjectStore,
-      path: String,
-      asked: Path,
-      bytes: Array[Byte],
-      cause: Throwable): Unit =
-    readBack(store, path, cause) match {
-      case Some(found) if Arrays.equals(found, bytes) => ()
-      case Some(_) => throw new FileAlreadyExistsException(asked.toString)
-      case None => throw new Unclear(path, cause)
-    }
 
   /** Nobody can tell whether the file was created, or will be. */
   final class Unclear(path: String, cause: Throwable)
       extends IOException(s"It is not known whether $path was created", cause)
-
-  private def readBack(store: ObjectStore, path: String, cause: Throwable): Option[Array[Byte]] =
-    try store.get(path)
-    catch {
-      case NonFatal(e) =>
-        cause.addSuppressed(e)
-        None
-    }
 
   private def linesOf(actions: JIterator[String]): Array[Byte] = {
     val out = new ByteArrayOutputStream

@@ -1,5 +1,9 @@
 package io.lakestep.storage
 
+import java.util.Arrays
+
+import scala.util.control.NonFatal
+
 /** A file of a folder: its plain name, its length, and the store's own modification time. */
 final case class StoredFile(name: String, sizeBytes: Long, modifiedMs: Long)
 
@@ -49,6 +53,23 @@ trait ObjectStore {
    * LAKESTEP_STORE_WITHOUT_PUT_IF_ABSENT.
    */
   def putIfAbsent(path: String, bytes: Array[Byte]): PutOutcome
+
+  /**
+   * What a put of these bytes did that had no clear answer: the same bytes are those of the put, as
+   * every file that Lakestep puts holds an identifier of its own.
+   */
+  final def readBack(path: String, bytes: Array[Byte], cause: Throwable): PutOutcome =
+    try
+      get(path) match {
+        case Some(found) if Arrays.equals(found, bytes) => PutOutcome.Created
+        case Some(_) => PutOutcome.AlreadyExists
+        case None => PutOutcome.Unknown(cause)
+      }
+    catch {
+      case NonFatal(e) =>
+        cause.addSuppressed(e)
+        PutOutcome.Unknown(cause)
+    }
 
   /** The whole content, or nothing when there is no such file. */
   def get(path: String): Option[Array[Byte]]

@@ -2,7 +2,6 @@ package io.lakestep.storage
 
 import java.io.IOException
 import java.nio.file.AccessDeniedException
-import java.util.Arrays
 import java.util.concurrent.ConcurrentHashMap
 
 import scala.util.control.NonFatal
@@ -69,18 +68,18 @@ final class S3Store(configuration: Configuration) extends HadoopStore(configurat
       PutOutcome.Created
     } catch {
       case e: IOException =>
-        val found =
-          try Right(get(target.toUri.toString))
-          catch { case NonFatal(_) => Left(e) }
-        (found, e) match {
-          case (Right(Some(there)), _) if Arrays.equals(there, bytes) => PutOutcome.Created
-          case (Right(Some(_)), _) => PutOutcome.AlreadyExists
-          case (Right(None), denied: AccessDeniedException) =>
+        val file = target.toUri.toString
+        readBack(file, bytes, e) match {
+          case PutOutcome.Unknown(denied: AccessDeniedException) if isAbsent(file) =>
             explained(target.toString)(throw denied)
-          case _ => PutOutcome.Unknown(e)
+          case outcome => outcome
         }
     }
   }
+
+  private def isAbsent(path: String): Boolean =
+    try !exists(path)
+    catch { case NonFatal(_) => false }
 
   private def open(fs: FileSystem, target: Path): FSDataOutputStream =
     try

@@ -176,23 +176,15 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       case Some(entry) => CommitOutcome.Conflicted(aborted(entry))
       case None =>
         help(txn, view, staged, reads)
-        early.getOrElse(check(txn, staged, reads)) match {
+        val checks = early.getOrElse(check(txn, staged, reads))
+        checks.flatMap(makeEntry(txn, view, staged, _)) match {
           case Left(conflict) => CommitOutcome.Conflicted(conflict)
-          case Right((checked, readTo)) =>
-            val merged = staged.zip(checked).map { case (s, c) => s.copy(changes = c.changes) }
-            val fresh = merged.zip(staged).collect { case (m, s) if m.changes ne s.changes => m }
-            lateAbort(txn)(fresh.foreach(persist(txn, _))) match {
-              case Some(conflict) => CommitOutcome.Conflicted(conflict)
-              case None =>
-                observer.validated(txn.id)
-                val entry = makeEntry(txn, view, merged, checked, readTo)
-                place(entry, options.putAttempts, None) match {
-                  case Placed.Ours => publish(entry)
-                  case Placed.Unclear(cause) => CommitOutcome.Unknown(cause)
-                  case Placed.Theirs if attempts <= 1 =>
-                    CommitOutcome.Conflicted(tooMany(view.next))
-                  case Placed.Theirs => order(txn, staged, reads, attempts - 1)
-                }
+          case Right(entry) =>
+            place(entry, options.putAttempts, None) match {
+              case Placed.Ours => publish(entry)
+              case Placed.Unclear(cause) => CommitOutcome.Unknown(cause)
+              case Placed.Theirs if attempts <= 1 => CommitOutcome.Conflicted(tooMany(view.next))
+              case Placed.Theirs => order(txn, staged, reads, attempts - 1)
             }
         }
     }
@@ -386,21 +378,29 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       marked.lastOption.flatMap(_.mark).exists(isUnknown))
   }
 
+  /** The entry for what was checked; rows that were merged are durable before it. */
   private def makeEntry(
       txn: BegunTransaction,
       view: TimelineView,
       staged: Vector[Staged],
-      checked: Vector[Checked],
-      reads: Vector[EntryRead]): CommitEntry = CommitEntry(
-    number = view.next,
-    previousHash = view.lastHash,
-    timeMs = clock.nowMs(),
-    rules = options.rules.version,
-    transaction = txn.requested,
-    message = None,
-    tables = staged.zip(checked).map { case (s, c) => entryTable(s, c, readSet(txn, s)) },
-    reads = reads
-  )
+      checks: (Vector[Checked], Vector[EntryRead])): Either[Conflict, CommitEntry] = {
+    val (checked, reads) = checks
+    val merged = staged.zip(checked).map { case (s, c) => s.copy(changes = c.changes) }
+    val fresh = merged.zip(staged).collect { case (m, s) if m.changes ne s.changes => m }
+    lateAbort(txn)(fresh.foreach(persist(txn, _))).toLeft {
+      observer.validated(txn.id)
+      CommitEntry(
+        number = view.next,
+        previousHash = view.lastHash,
+        timeMs = clock.nowMs(),
+        rules = options.rules.version,
+        transaction = txn.requested,
+        message = None,
+        tables = merged.zip(checked).map { case (s, c) => entryTable(s, c, readSet(txn, s)) },
+        reads = reads
+      )
+    }
+  }
 
   private def entryTable(s: Staged, c: Checked, reads: Option[ReadSet]): EntryTable = EntryTable(
     log = s.binding.log,

@@ -10,33 +10,22 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.lakestep.{Ids, LakestepException}
 import io.lakestep.delta.PinnedHeader
 import io.lakestep.overlay.StagedWrites
-import io.lakestep.storage.{LocalStore, ObjectStore, PutOutcome, StoredFile}
+import io.lakestep.storage.MemoryStore
 import io.lakestep.transaction.{Lake, ManualClock}
 
 /** A statement that fails while the store fails, too. */
 final class FailedStatementSuite extends AnyFunSuite {
 
-  private class Outage(inner: ObjectStore) extends ObjectStore {
-    @volatile var isDown = false
-    override def putIfAbsent(path: String, bytes: Array[Byte]): PutOutcome =
-      inner.putIfAbsent(path, bytes)
-    override def get(path: String): Option[Array[Byte]] = inner.get(path)
-    override def list(dir: String, from: String): Vector[StoredFile] = inner.list(dir, from)
-    override def folders(dir: String): Vector[String] = inner.folders(dir)
-    override def exists(path: String): Boolean = inner.exists(path)
-    override def delete(path: String): Unit =
-      if (isDown) throw new IOException("no answer") else inner.delete(path)
-    override def deleteFolder(dir: String): Unit = inner.deleteFolder(dir)
-    override def sync(path: String): Unit = inner.sync(path)
-  }
-
   private class Scene {
     private val dir = Files.createTempDirectory("failed").toRealPath()
-    val store = new Outage(new LocalStore(durable = false))
-    val lake = new Lake(store, new ManualClock, s"file:$dir") {
+    private val clock = new ManualClock
+    val store = new MemoryStore(clock)
+    val lake = new Lake(store, clock, s"file:$dir") {
       override val ids: Ids = Ids.random
     }
     lake.create("A", "a1")
+    // A statement asks the file system whether there is a table.
+    Files.createDirectories(dir.resolve("A/_delta_log"))
     val db = lake.client()
     val begun = lake.begin(db)
     val transaction = new SessionTransaction(begun, db)
@@ -77,9 +66,9 @@ final class FailedStatementSuite extends AnyFunSuite {
 
   test("what cannot be taken back is neither read nor committed") {
     val s = new Scene
-    s.store.isDown = true
+    s.store.failDelete = _ => throw new IOException("no answer")
     intercept[IOException](s.insert("x")(throw new IOException("failed")))
-    s.store.isDown = false
+    s.store.failDelete = _ => ()
     assert(s.condition(s.insert("y")(())) == "LAKESTEP_STATEMENT_NOT_UNDONE")
     assert(s.condition(s.transaction.checkUsable()) == "LAKESTEP_STATEMENT_NOT_UNDONE")
     StagedWrites.forget(s.begun.id)

@@ -68,7 +68,13 @@ final class MemoryStore(clock: Clock) extends ObjectStore {
     synchronized(files.contains(path))
   }
 
-  override def delete(path: String): Unit = synchronized { files -= path }
+  /** Stands before every delete of a file; may throw. */
+  @volatile var failDelete: String => Unit = _ => ()
+
+  override def delete(path: String): Unit = {
+    failDelete(path)
+    synchronized { files -= path }
+  }
 
   override def deleteFolder(dir: String): Unit = synchronized {
     files = files.filterNot(_._1.startsWith(s"$dir/"))
