@@ -15,7 +15,8 @@ final class ImportsSuite extends AnyFunSuite {
   private val rows: Vector[Set[String]] = Vector(
     Set("storage"),
     Set("timeline"),
-    Set("delta", "overlay"),
+    Set("delta"),
+    Set("overlay"),
     Set("transaction"),
     Set("session"),
     Set("catalog"),

@@ -113,6 +113,19 @@ final case class MetaData(body: ObjectNode) extends Action {
   def property(key: String): Option[String] =
     Option(body.path("configuration").get(key)).map(_.asText)
 
+  def properties: Map[String, String] =
+    body.path("configuration").properties.asScala.map(e => e.getKey -> e.getValue.asText).toMap
+
+  /** With the property set to a value, or without it. */
+  def withProperty(key: String, value: Option[String]): MetaData =
+    if (property(key) == value) this
+    else {
+      val changed = body.deepCopy()
+      val configuration = changed.withObjectProperty("configuration")
+      value.fold[Any](configuration.remove(key))(configuration.put(key, _))
+      MetaData(changed)
+    }
+
   /**
    * Whether files that were written under this metadata can be read under another: the same
    * partitioning, and every column is still there with its type and its name inside the files.
@@ -165,9 +178,28 @@ final case class Protocol(body: ObjectNode) extends Action {
     Protocol(merged)
   }
 
+  /** With these and no other writer features named. */
+  def withWriterFeatures(features: Set[String]): Protocol = {
+    val changed = body.deepCopy().put("minWriterVersion", Protocol.NamedFeatures)
+    val names = changed.putArray("writerFeatures")
+    features.toVector.sorted.foreach(f => names.add(f))
+    Protocol(changed)
+  }
+
+  /** With these versions, and no features named. */
+  def withVersions(reader: Int, writer: Int): Protocol = Protocol(
+    Json.obj().put("minReaderVersion", reader).put("minWriterVersion", writer)
+  )
+
   def sameAs(other: Protocol): Boolean =
     minReader == other.minReader && minWriter == other.minWriter &&
       readerFeatures == other.readerFeatures && writerFeatures == other.writerFeatures
+}
+
+object Protocol {
+
+  /** The writer version from which a protocol names its features. */
+  private val NamedFeatures = 7
 }
 
 final case class SetTransaction(body: ObjectNode) extends Action {

@@ -29,7 +29,8 @@ object Flatten {
   /** The overlay's path scheme; it must never reach a published action. */
   private val OverlayScheme = "lakestep:"
 
-  def apply(transaction: String, table: Table, staged: Vector[LogCommit]): NetChanges = {
+  def apply(transaction: String, table: Table, commits: Vector[LogCommit]): NetChanges = {
+    val staged = commits.filterNot(ForeignWriters.isStaging)
     check(table, staged)
     val parts =
       Vector(NetPart(summary(table, staged), net(table, staged))).filter(_.actions.nonEmpty)
@@ -37,7 +38,8 @@ object Flatten {
   }
 
   /** Every staged commit as a part of its own: plain readers will see the versions in between. */
-  def keepingCommits(transaction: String, table: Table, staged: Vector[LogCommit]): NetChanges = {
+  def keepingCommits(transaction: String, table: Table, commits: Vector[LogCommit]): NetChanges = {
+    val staged = commits.filterNot(ForeignWriters.isStaging)
     staged.foreach(c => check(table, Vector(c)))
     val parts = staged.map(c => NetPart(summary(table, Vector(c)), net(table, Vector(c))))
     result(transaction, table, parts.filter(_.actions.nonEmpty))
@@ -82,8 +84,7 @@ object Flatten {
   private def net(table: Table, staged: Vector[LogCommit]): Vector[Action] = {
     val files = netFiles(staged)
     val actions = staged.flatMap(_.actions)
-    protocol(table, actions).toVector ++
-      metaData(table, actions) ++
+    header(table, staged, actions) ++
       lastOf(actions.collect { case d: DomainMetadata => d })(_.domain).filterNot { d =>
         d.removed && table.pinned.exists(!_.domains(d.domain))
       } ++
@@ -95,22 +96,26 @@ object Flatten {
       actions.collect { case c: ChangeFile => c }
   }
 
-  /** The protocol of the pinned version, with its writer fence, united with every staged one. */
-  private def protocol(table: Table, actions: Vector[Action]): Option[Protocol] =
-    actions.collect { case p: Protocol => p }.reduceOption(_ union _).flatMap { staged =>
-      table.pinned.map(_.protocol) match {
-        case Some(pinned) => Option(pinned.union(staged)).filterNot(_.sameAs(pinned))
-        case None => Some(staged)
-      }
+  /** Protocol and metadata where they differ from those of the pinned version. */
+  private def header(
+      table: Table,
+      staged: Vector[LogCommit],
+      actions: Vector[Action]): Vector[Action] = {
+    val protocol = actions.collect { case p: Protocol => p }.reduceOption(_ union _)
+    val metaData = actions.collect { case m: MetaData => m }.lastOption
+    table.pinned match {
+      case None => protocol.toVector ++ metaData
+      case Some(pinned) =>
+        val united = protocol.fold(pinned.protocol)(pinned.protocol.union)
+        val (p, m) = metaData match {
+          case None => (united, pinned.metaData)
+          case Some(last) => ForeignWriters.publishable(pinned, staged, united, last)
+        }
+        Vector(p).filterNot(_.sameAs(pinned.protocol)) ++ Vector(m).filterNot { m =>
+          Json.canonical(pinned.metaData.body) == Json.canonical(m.body)
+        }
     }
-
-  private def metaData(table: Table, actions: Vector[Action]): Option[MetaData] =
-    actions
-      .collect { case m: MetaData => m }
-      .lastOption
-      .filterNot { m =>
-        table.pinned.exists(p => Json.canonical(p.metaData.body) == Json.canonical(m.body))
-      }
+  }
 
   private def lastOf[A](actions: Vector[A])(key: A => String): Vector[A] =
     actions.groupBy(key).toVector.sortBy(_._1).map(_._2.last)

@@ -4,10 +4,14 @@ import java.io.FileNotFoundException
 import java.lang.{Boolean => JBoolean}
 import java.util.{Iterator => JIterator}
 
+import scala.jdk.CollectionConverters._
+
 import io.delta.storage.{CloseableIterator, HDFSLogStore, LogStore, S3SingleDriverLogStore}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 
+import io.lakestep.Errors
+import io.lakestep.delta.ForeignWriters
 import io.lakestep.storage.ObjectStores
 
 /**
@@ -41,8 +45,21 @@ class BaseLogStore(configuration: Configuration) extends LogStore(configuration)
       val fs = path.getFileSystem(hadoopConf)
       if (!fs.exists(path.getParent))
         throw new FileNotFoundException(s"No such file or directory: ${path.getParent}")
-      CommitFile.create(fs.makeQualified(path), path, actions, hadoopConf)
+      CommitFile.create(fs.makeQualified(path), path, notClosing(path, actions), hadoopConf)
     }
+
+  /** A table is closed to foreign writers by a transaction, which puts up the fence with the property. */
+  private def notClosing(path: Path, actions: JIterator[String]): JIterator[String] =
+    actions.asScala.map { line =>
+      if (ForeignWriters.closes(line)) {
+        throw Errors(
+          "LAKESTEP_FOREIGN_WRITERS_OF_NEW_TABLE",
+          "property" -> ForeignWriters.Property,
+          "table" -> path.getParent.getParent.toString
+        )
+      }
+      line
+    }.asJava
 
   override def listFrom(path: Path, hadoopConf: Configuration): JIterator[FileStatus] = {
     BaseWriteGuard.checkList(path)

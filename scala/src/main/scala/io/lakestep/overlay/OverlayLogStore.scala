@@ -14,6 +14,7 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.SparkEnv
 
 import io.lakestep.{Errors, LakestepConf}
+import io.lakestep.delta.ForeignWriters
 import io.lakestep.storage.ObjectStores
 
 /**
@@ -54,7 +55,7 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
               "change" -> "replace a commit"
             )
           case LogEntry.Commit(version) =>
-            checkOtherWriters(log.getParent, hadoopConf)
+            val lines = checkOtherWriters(segment, log.getParent, actions, hadoopConf)
             val fs = base.getFileSystem(hadoopConf)
             if (chain.pin >= 0 && !fs.exists(log))
               throw new FileNotFoundException(s"No such file or directory: $log")
@@ -62,7 +63,7 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
               throw new FileAlreadyExistsException(path.toString)
             StagedWrites.record(segment, log.getParent.toString, version)
             val staged = new Path(StagingFolder.ofLog(log, segment), name)
-            try CommitFile.create(staged, path, actions, hadoopConf)
+            try CommitFile.create(staged, path, lines, hadoopConf)
             catch {
               case unclear: CommitFile.Unclear =>
                 StagedWrites.doubt(segment, unclear)
@@ -80,8 +81,17 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
     }
   }
 
-  /** On S3 plain Spark can overwrite what we publish: somebody has to say that it does not write. */
-  private def checkOtherWriters(table: Path, hadoopConf: Configuration): Unit = {
+  /**
+   * On S3 plain Spark can overwrite what we publish: somebody has to say that it does not write, by
+   * the setting or by the table's property.
+   *
+   * @return the same actions
+   */
+  private def checkOtherWriters(
+      segment: String,
+      table: Path,
+      actions: JIterator[String],
+      hadoopConf: Configuration): JIterator[String] = {
     val scheme = Option(table.toUri.getScheme)
     // This session's own statements outside transactions would be such writers.
     for {
@@ -94,9 +104,16 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
       "key" -> OverlaySettings.logStoreKey(name),
       "value" -> store
     )
-    val decided = LakestepConf.ForeignWriters.from(key => Option(hadoopConf.get(key)))
-    if (scheme.exists(ObjectStores.S3Schemes) && decided.isEmpty)
-      throw Errors("LAKESTEP_FOREIGN_WRITERS_UNDECIDED", "table" -> table.toString)
+    def isVouchedFor =
+      LakestepConf.ForeignWriters.from(key => Option(hadoopConf.get(key))).isDefined
+    if (!scheme.exists(ObjectStores.S3Schemes) || isVouchedFor) actions
+    else {
+      val lines = actions.asScala.toVector
+      if (lines.exists(ForeignWriters.isStatedIn)) StagedWrites.decide(segment, table.toString)
+      if (!StagedWrites.isDecided(segment, table.toString))
+        throw Errors("LAKESTEP_FOREIGN_WRITERS_UNDECIDED", "table" -> table.toString)
+      lines.iterator.asJava
+    }
   }
 
   override def listFrom(path: Path, hadoopConf: Configuration): JIterator[FileStatus] = {

@@ -16,6 +16,9 @@ object StagedWrites {
 
   private val doubts = new ConcurrentHashMap[String, Throwable]
 
+  /** Tables whose property says who else may write them. */
+  private val decided = new ConcurrentHashMap[String, Set[String]]
+
   /** The latest segments that were forgotten; of older ones no statement can be left. */
   private val ended: JSet[String] = Collections.synchronizedSet(
     Collections.newSetFromMap(new LinkedHashMap[String, java.lang.Boolean] {
@@ -57,6 +60,14 @@ object StagedWrites {
 
   def doubtOf(segment: String): Option[Throwable] = Option(doubts.get(segment))
 
+  def decide(segment: String, base: String): Unit = {
+    decided.merge(segment, Set(base), _ ++ _)
+    ()
+  }
+
+  def isDecided(segment: String, base: String): Boolean =
+    decided.getOrDefault(segment, Set.empty)(base)
+
   /** Back to `keep`, or to nothing when `keep` is the pin. */
   def cutBack(segment: String, base: String, pin: Long, keep: Long): Unit = {
     bySegment.computeIfPresent(
@@ -69,6 +80,7 @@ object StagedWrites {
   /** Called when the transaction has ended. */
   def forget(segment: String): Unit = {
     doubts.remove(segment)
+    decided.remove(segment)
     bySegment.compute(
       segment,
       (_, _) => {

@@ -1,5 +1,8 @@
 package io.lakestep.overlay
 
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 /** Where the staged commits of a segment on one table are kept. */
@@ -12,6 +15,25 @@ object StagingFolder {
   /** The staged commit of this version in the segment's folder. */
   def commit(table: Path, segment: String, version: Long): Path =
     new Path(apply(table, segment), LogEntry.commitName(version))
+
+  /**
+   * Stages a commit that is no statement's: it does not count as a change of the table. Condition:
+   * `java.nio.file.FileAlreadyExistsException`.
+   */
+  def create(
+      table: Path,
+      segment: String,
+      version: Long,
+      actions: Seq[String],
+      conf: Configuration): Unit = {
+    val file = commit(table, segment, version)
+    try CommitFile.create(file, file, actions.iterator.asJava, conf)
+    catch {
+      case unclear: CommitFile.Unclear =>
+        StagedWrites.doubt(segment, unclear)
+        throw unclear
+    }
+  }
 
   private[overlay] def ofLog(log: Path, segment: String): Path =
     new Path(new Path(log, LogEntry.OwnFolder), segment)

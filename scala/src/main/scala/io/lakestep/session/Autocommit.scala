@@ -3,6 +3,7 @@ package io.lakestep.session
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.delta.lakestep.DeltaFence
 
 import io.lakestep.delta.TablePath
 
@@ -31,6 +32,12 @@ object Autocommit {
     val versions = seen.groupMapReduce(t => uris(t._1))(_._2)(math.min)
     if (!versions.keys.exists(isBound(_, conf))) seen
     else uris.view.mapValues(Databases.of(session).consistent(versions)).toMap
+  }
+
+  /** Whether the table, as this process knows it, takes no commits but those of transactions. */
+  def isFenced(session: SparkSession, table: Path): Boolean = {
+    val conf = session.sessionState.newHadoopConf()
+    isBound(uri(table, conf), conf) && DeltaFence.isOn(session, table)
   }
 
   /** The path that stores know a table by. */

@@ -1,31 +1,42 @@
 package io.lakestep.session
 
 import org.apache.hadoop.fs.Path
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.delta.DeltaLog
 import org.apache.spark.sql.delta.lakestep.{DeltaFacts, StagingListener, StagingObserver}
 
-import io.lakestep.Errors
-import io.lakestep.delta.{Action, MetaData, PinnedHeader, Protocol}
+import io.lakestep.{Errors, Json}
+import io.lakestep.delta.{Action, ForeignWriters, MetaData, PinnedHeader, Protocol}
+import io.lakestep.overlay.{StagedWrites, StagingFolder}
 
 /**
  * Every Delta transaction that a statement of an open transaction starts: refused on a base table,
  * refused where one published commit could not say what it does, and remembered on an overlay.
  */
-object DeltaStatements {
+object DeltaStatements extends Logging {
 
   def during[T](transaction: SessionTransaction)(body: => T): T =
     StagingObserver.during(new Listener(transaction))(body)
 
+  /** Makes the table one that Delta lets the transaction's statements change. */
+  def open(session: SparkSession, transaction: SessionTransaction, table: Path): Unit =
+    transaction.overlayOf(table, session.sessionState.newHadoopConf()).foreach { overlay =>
+      during(transaction)(DeltaLog.forTable(session, overlay).startTransaction(None))
+    }
+
   private final class Listener(transaction: SessionTransaction)
       extends StagingListener {
 
-    override def starting(dataPath: Path, facts: => DeltaFacts): Unit =
+    override def starting(dataPath: Path, facts: => DeltaFacts): Boolean =
       if (!transaction.owns(dataPath)) {
         throw Errors("LAKESTEP_DELTA_TRANSACTION_ON_BASE_TABLE", "table" -> dataPath.toString)
       } else if (transaction.isReadOnly) {
         throw Errors("LAKESTEP_READ_ONLY_TRANSACTION", "statement" -> "A write")
       } else {
-        transaction.table(dataPath).foreach { table =>
+        transaction.table(dataPath).exists { table =>
           val found = facts
+          val header = pinned(found)
           found.unpublishable.foreach { reason =>
             throw Errors(
               s"LAKESTEP_UNSUPPORTED_TABLE.$reason",
@@ -42,12 +53,38 @@ object DeltaStatements {
               changeDataFeed = found.changeDataFeed,
               columnMapping = found.columnMapping,
               checkpointInterval = found.checkpointInterval,
-              pinned = pinned(found)
+              pinned = header
             )
           )
           transaction.checkCombination(table, table.base.toString)
+          if (header.metaData.property(ForeignWriters.Property).isDefined)
+            StagedWrites.decide(transaction.id, table.base.toString)
+          warnIfOld(table, found)
+          val isFenced = ForeignWriters.isFenced(header.protocol)
+          if (isFenced) unfence(table, found, header)
+          isFenced
         }
       }
+
+    /** VACUUM takes files for garbage that no version names and that are older than this. */
+    private def warnIfOld(table: TouchedTable, facts: DeltaFacts): Unit = {
+      val ageMs = System.currentTimeMillis - transaction.begun.requestedAtMs
+      if (ageMs > facts.deletedFileRetentionMs)
+        logWarning(
+          s"Transaction ${transaction.id} is ${ageMs / 1000} s old, older than " +
+            s"delta.deletedFileRetentionDuration of ${table.base}: a VACUUM may have deleted files " +
+            "that it has written or reads. COMMIT looks for them and fails when one is gone."
+        )
+    }
+
+    /** Delta would refuse to write under a feature that only Lakestep knows. */
+    private def unfence(table: TouchedTable, facts: DeltaFacts, header: PinnedHeader): Unit = {
+      val time =
+        Option.when(facts.inCommitTimestamps)(System.currentTimeMillis.max(facts.timestampMs + 1))
+      val actions = ForeignWriters.staging(header.protocol, time).map(a => Json.text(a.node))
+      val conf = SparkSession.active.sessionState.newHadoopConf()
+      StagingFolder.create(table.base, transaction.id, facts.version + 1, actions, conf)
+    }
 
     private def pinned(facts: DeltaFacts): PinnedHeader =
       (Action.parse(facts.metadata), Action.parse(facts.protocol)) match {

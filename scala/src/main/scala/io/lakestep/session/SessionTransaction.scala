@@ -51,6 +51,13 @@ final class SessionTransaction(started: BegunTransaction, val database: Database
 
   def begun: BegunTransaction = current
 
+  @volatile private var vacuums = false
+
+  /** VACUUM deletes files at once: no transaction of a user may hold it. */
+  def permitVacuum(): Unit = vacuums = true
+
+  def permitsVacuum: Boolean = vacuums
+
   /** Whether a statement that writes is refused. */
   def isReadOnly: Boolean = !mayWrite
 

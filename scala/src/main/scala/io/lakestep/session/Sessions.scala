@@ -84,6 +84,11 @@ object Sessions {
     case _ => false
   }
 
+  def permitsVacuum(session: SparkSession): Boolean = state(session) match {
+    case SessionState.Open(transaction) => transaction.permitsVacuum
+    case _ => false
+  }
+
   def isOpenTransaction(session: SparkSession, id: String): Boolean = state(session) match {
     case SessionState.Open(transaction) => transaction.id == id
     case _ => false

@@ -29,7 +29,8 @@ private[sql] object BeforeAutocommit {
   /** Reasons for which commands are refused in transactions that keep what they read outside. */
   private val Keeping = Set("CREATE_TABLE", "CLONE", "NOT_DELTA")
 
-  private def tables(node: LogicalPlan): Seq[Path] =
+  /** The Delta tables, not those of an overlay, that a statement names. */
+  def tables(node: LogicalPlan): Seq[Path] =
     DeltaReference.in(node).filterNot(_.isOverlay).map(_.path) ++
       TransactionGuard.inside(node).flatMap(tables)
 }

@@ -36,10 +36,13 @@ final case class RedirectTables(session: SparkSession) extends Rule[LogicalPlan]
 
   import RedirectTables._
 
-  override def apply(plan: LogicalPlan): LogicalPlan =
-    AnalysisHelper.allowInvokingTransformsInAnalyzer {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    val redirected = AnalysisHelper.allowInvokingTransformsInAnalyzer {
       plan.transformDownWithSubqueries { case node if !isDone(node) => redirect(node) }
     }
+    StatementAsTransaction.note(plan, redirected)
+    redirected
+  }
 
   private def redirect(node: LogicalPlan): LogicalPlan = node match {
     case source: UnresolvedDataSource =>

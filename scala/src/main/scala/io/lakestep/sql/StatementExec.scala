@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{CommandResult, LogicalPlan, 
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.classic
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
+import org.apache.spark.sql.types.StringType
 import org.apache.spark.unsafe.types.UTF8String
 
 import io.lakestep.Errors
@@ -40,7 +41,7 @@ final case class StatementExec(
 
   override def executeCollect(): Array[InternalRow] = {
     val rows = statement(child.executeCollect())
-    if (kind.contains(StatementKind.Detail)) rows.map(withBaseLocation) else rows
+    if (kind.isDefined) rows.map(withBaseLocation) else rows
   }
   override def executeToIterator(): Iterator[InternalRow] = statement(child.executeToIterator())
   override def executeTake(n: Int): Array[InternalRow] = statement(child.executeTake(n))
@@ -78,13 +79,16 @@ final case class StatementExec(
 
   /** A user sees where the table lies, not the path of its overlay. */
   private def withBaseLocation(row: InternalRow): InternalRow = {
-    val index = output.indexWhere(_.name == "location")
+    val index = output.indexWhere(a => TellsPath(a.name) && a.dataType == StringType)
     if (index < 0 || row.isNullAt(index)) row
     else {
       val location = UTF8String.fromString(shown(new Path(row.getString(index))))
       InternalRow.fromSeq(row.toSeq(output.map(_.dataType)).updated(index, location))
     }
   }
+
+  /** Of DESCRIBE DETAIL; of OPTIMIZE and VACUUM. */
+  private def TellsPath = Set("location", "path")
 
   private def shown(path: Path): String =
     if (OverlayPath.isOverlay(path)) OverlayPath.parse(path).base.toString else path.toString
@@ -106,20 +110,24 @@ final case class StatementStrategy(session: SparkSession) extends SparkStrategy 
         // Refuses every statement after a failed COMMIT, also one without tables.
         case _ => Sessions.open(session)
       }
-      val commands = StatementKinds.commands(root)
-      commands.foreach { command =>
-        BeforeAutocommit(session, command)
-        if (!command.isInstanceOf[TransactionCommand])
-          Sessions.open(session).foreach(ReadSets.command(_, command))
-      }
-      val kind = root match {
-        case _: TransactionCommand => None
-        case _ => commands.headOption.filter(_ => Sessions.isOpen(session)).map(StatementKinds.of)
-      }
-      val tables = NoteStatementTables.of(root)
-      if (tables.isEmpty && kind.isEmpty) Nil else statement(root, tables, kind)
+      StatementAsTransaction.plan(session, root).fold(planned(root))(Seq(_))
     case StatementTables(query, _, _) => Seq(planLater(query))
     case _ => Nil
+  }
+
+  private def planned(root: LogicalPlan): Seq[SparkPlan] = {
+    val commands = StatementKinds.commands(root)
+    commands.foreach { command =>
+      BeforeAutocommit(session, command)
+      if (!command.isInstanceOf[TransactionCommand])
+        Sessions.open(session).foreach(ReadSets.command(_, command))
+    }
+    val kind = root match {
+      case _: TransactionCommand => None
+      case _ => commands.headOption.filter(_ => Sessions.isOpen(session)).map(StatementKinds.of)
+    }
+    val tables = NoteStatementTables.of(root)
+    if (tables.isEmpty && kind.isEmpty) Nil else statement(root, tables, kind)
   }
 
   private def statement(

@@ -8,8 +8,8 @@ import io.lakestep.delta.DeltaReference
 
 /**
  * Refuses every Delta transaction that starts on a base table while the session has an open
- * Lakestep transaction, whichever way it came; everything else goes to the observer that was
- * there before.
+ * Lakestep transaction, whichever way it came, and every one on a table that only transactions may
+ * write; everything else goes to the observer that was there before.
  */
 private[lakestep] final class BaseTransactionBackstop(
     private[lakestep] val inner: TransactionExecutionObserver,
@@ -23,6 +23,9 @@ private[lakestep] final class BaseTransactionBackstop(
       val table = DeltaReference(transaction.deltaLog.dataPath, None)
       if (!table.isOverlay && BaseTransactionBackstop.session.exists(isInTransaction)) {
         throw Errors("LAKESTEP_DELTA_TRANSACTION_ON_BASE_TABLE", "table" -> table.display)
+      }
+      if (!table.isOverlay && DeltaFence.isOn(transaction.snapshot)) {
+        throw Errors("LAKESTEP_TABLE_FORBIDS_FOREIGN_WRITERS", "table" -> table.display)
       }
       transaction
     }

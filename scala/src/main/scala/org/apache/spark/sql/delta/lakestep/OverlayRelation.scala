@@ -2,8 +2,11 @@ package org.apache.spark.sql.delta.lakestep
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.analysis.ResolvedTable
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.delta.catalog.DeltaTableV2
+import org.apache.spark.sql.delta.commands.RestoreTableCommand
 import org.apache.spark.sql.delta.files.TahoeLogFileIndex
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
@@ -17,6 +20,8 @@ object OverlayRelation {
       Some((i.deltaLog.dataPath, i.deltaLog.options))
     case DataSourceV2Relation(t: DeltaTableV2, _, _, _, _, _) =>
       Some((t.deltaLog.dataPath, t.options))
+    case ResolvedTable(_, _, t: DeltaTableV2, _) => Some((t.deltaLog.dataPath, t.options))
+    case RestoreTableCommand(t) => Some((t.deltaLog.dataPath, t.options))
     case _ => None
   }
 
@@ -33,31 +38,36 @@ object OverlayRelation {
             _,
             _
           ) =>
-        val moved = catalogTable.map { t =>
-          t.copy(storage = t.storage.copy(locationUri = Some(overlay.toUri)), stats = None)
-        }
-        val log = DeltaTableV2(session, overlay, moved, options = index.deltaLog.options).deltaLog
+        val there = catalogTable.map(moved(_, overlay))
+        val log = DeltaTableV2(session, overlay, there, options = index.deltaLog.options).deltaLog
         val snapshot = index.versionToUse match {
-          case Some(version) => log.getSnapshotAt(version, catalogTableOpt = moved)
-          case None => log.update(catalogTableOpt = moved)
+          case Some(version) => log.getSnapshotAt(version, catalogTableOpt = there)
+          case None => log.update(catalogTableOpt = there)
         }
         val found = log.createRelation(
           index.partitionFilters,
           Some(snapshot),
-          moved,
+          there,
           isTimeTravelQuery = index.versionToUse.isDefined
         )
         found match {
           case fs: HadoopFsRelation if fs.dataSchema == dataSchema =>
-            Some(relation.copy(relation = found, catalogTable = moved))
+            Some(relation.copy(relation = found, catalogTable = there))
           case _ => None
         }
       case relation @ DataSourceV2Relation(table: DeltaTableV2, _, _, _, _, _) =>
-        val moved = table.catalogTable.map { t =>
-          t.copy(storage = t.storage.copy(locationUri = Some(overlay.toUri)), stats = None)
-        }
-        val found = table.copy(path = overlay, catalogTable = moved)
-        if (found.schema() == table.schema()) Some(relation.copy(table = found)) else None
+        moved(table, overlay).map(found => relation.copy(table = found))
+      case target @ ResolvedTable(_, _, table: DeltaTableV2, _) =>
+        moved(table, overlay).map(found => target.copy(table = found))
+      case RestoreTableCommand(table) => moved(table, overlay).map(RestoreTableCommand(_))
       case _ => None
     }
+
+  private def moved(table: DeltaTableV2, overlay: Path): Option[DeltaTableV2] = {
+    val found = table.copy(path = overlay, catalogTable = table.catalogTable.map(moved(_, overlay)))
+    Option.when(found.schema() == table.schema())(found)
+  }
+
+  private def moved(table: CatalogTable, overlay: Path): CatalogTable =
+    table.copy(storage = table.storage.copy(locationUri = Some(overlay.toUri)), stats = None)
 }

@@ -2,14 +2,15 @@ package org.apache.spark.sql.delta.lakestep
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.delta.{
-  DeltaConfigs, NoMapping, OptimisticTransaction, RowId, RowTracking, TransactionExecutionObserver,
-  UniversalFormat
+  DeltaConfigs, DeltaLog, NoMapping, OptimisticTransaction, RowId, RowTracking,
+  TransactionExecutionObserver, UniversalFormat
 }
 
 /**
  * What the transaction layer asks of Delta about the snapshot that a Delta transaction reads.
  *
  * @param name the name in the catalog, for a table that was named there
+ * @param timestampMs the time of the snapshot; in-commit, where the table keeps that
  * @param metadata the metaData action as a line of the log; `protocol` likewise
  * @param unpublishable why the table cannot be written in a transaction, if so
  */
@@ -18,19 +19,27 @@ final case class DeltaFacts(
     tableId: String,
     version: Long,
     inCommitTimestamps: Boolean,
+    timestampMs: Long,
     rowTracking: Boolean,
     rowIdHighWaterMark: Option[Long],
     changeDataFeed: Boolean,
     columnMapping: Boolean,
     checkpointInterval: Int,
+    deletedFileRetentionMs: Long,
     metadata: String,
     protocol: String,
     domains: Set[String],
     unpublishable: Option[String])
 
-/** Told of every Delta transaction that starts on a thread. May throw to refuse it. */
+/** Told of every Delta transaction that starts on a thread. */
 trait StagingListener {
-  def starting(dataPath: Path, facts: => DeltaFacts): Unit
+
+  /**
+   * May throw to refuse the transaction.
+   *
+   * @return whether a commit was staged that the transaction has to read first
+   */
+  def starting(dataPath: Path, facts: => DeltaFacts): Boolean
 }
 
 /**
@@ -45,8 +54,10 @@ final class StagingObserver(listener: StagingListener, outer: TransactionExecuti
   private var started: Option[OptimisticTransaction] = None
 
   override def startingTransaction(f: => OptimisticTransaction): OptimisticTransaction = {
-    val transaction = outer.startingTransaction(f)
-    listener.starting(transaction.deltaLog.dataPath, StagingObserver.facts(transaction))
+    val asked = outer.startingTransaction(f)
+    val isBehind = listener.starting(asked.deltaLog.dataPath, StagingObserver.facts(asked))
+    val transaction =
+      if (isBehind) new OptimisticTransaction(asked.deltaLog, asked.catalogTable) else asked
     started = Some(transaction)
     transaction
   }
@@ -95,11 +106,13 @@ object StagingObserver {
       tableId = metadata.id,
       version = snapshot.version,
       inCommitTimestamps = DeltaConfigs.IN_COMMIT_TIMESTAMPS_ENABLED.fromMetaData(metadata),
+      timestampMs = snapshot.timestamp,
       rowTracking = RowTracking.isSupported(snapshot.protocol),
       rowIdHighWaterMark = RowId.extractHighWatermark(snapshot),
       changeDataFeed = DeltaConfigs.CHANGE_DATA_FEED.fromMetaData(metadata),
       columnMapping = metadata.columnMappingMode != NoMapping,
       checkpointInterval = DeltaConfigs.CHECKPOINT_INTERVAL.fromMetaData(metadata),
+      deletedFileRetentionMs = DeltaLog.tombstoneRetentionMillis(metadata),
       metadata = metadata.json,
       protocol = snapshot.protocol.json,
       domains = snapshot.domainMetadata.filterNot(_.removed).map(_.domain).toSet,

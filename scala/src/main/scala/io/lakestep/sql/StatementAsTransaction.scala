@@ -1,0 +1,95 @@
+package io.lakestep.sql
+
+import io.delta.tables.execution.VacuumTableCommand
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical.{
+  Command, LogicalPlan, SetTableProperties, UnsetTableProperties
+}
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
+import org.apache.spark.sql.delta.commands.RestoreTableCommand
+import org.apache.spark.sql.delta.lakestep.SparkInternals
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.command.{ExecutedCommandExec, LeafRunnableCommand}
+import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
+
+import io.lakestep.delta.ForeignWriters
+import io.lakestep.session.{Autocommit, DeltaStatements, InternalClones, Lifecycle, Redo, Sessions}
+import io.lakestep.transaction.TransactionModes
+
+/**
+ * A statement outside a transaction that can only be one, by itself: of a table that is closed to
+ * everything but transactions (`lakestep.foreignWriters`), or one that opens or closes a table.
+ *
+ * @param asked the statement as it came to the analyzer, which does its work again inside
+ * @param vacuumed the table of a VACUUM, which deletes files and leaves nothing to commit
+ */
+final case class StatementAsTransaction(
+    asked: LogicalPlan,
+    override val output: Seq[Attribute],
+    vacuumed: Option[Path])
+    extends LeafRunnableCommand {
+
+  override def run(session: SparkSession): Seq[Row] = Redo(session) {
+    val transaction = Lifecycle.begin(session, None, TransactionModes())
+    try {
+      vacuumed.foreach { table =>
+        transaction.permitVacuum()
+        DeltaStatements.open(session, transaction, table)
+      }
+      val rows = SparkInternals.frame(session, asked).collect().toSeq
+      if (vacuumed.isDefined) Lifecycle.rollback(session) else Lifecycle.commit(session)
+      rows
+    } catch {
+      case failure: Throwable =>
+        if (Sessions.isCurrent(session, transaction.id)) {
+          try Lifecycle.rollback(session)
+          catch { case undo: Throwable => failure.addSuppressed(undo) }
+        }
+        throw failure
+    }
+  }
+}
+
+object StatementAsTransaction {
+
+  private val Asked = TreeNodeTag[LogicalPlan]("lakestep.asked")
+
+  /** Remembers a plan that nobody has resolved yet on what becomes of it. */
+  private[sql] def note(asked: LogicalPlan, plan: LogicalPlan): Unit =
+    if (plan.getTagValue(Asked).isEmpty)
+      plan.setTagValue(Asked, asked.getTagValue(Asked).getOrElse(asked))
+
+  /** The plan that does so, if the statement that became this plan has to be a transaction. */
+  private[sql] def plan(session: SparkSession, root: LogicalPlan): Option[SparkPlan] = {
+    val commands = StatementKinds.commands(root)
+    for {
+      asked <- root.getTagValue(Asked).orElse(Some(root).filter(canBeAskedAgain))
+      if commands.exists(mustBe(session, _)) && !Sessions.isOpen(session) &&
+        !InternalClones.contains(session)
+    } yield ExecutedCommandExec(StatementAsTransaction(asked, root.output, vacuumed(commands)))
+  }
+
+  /** What Spark or Delta makes anew on the way, without its tags; analysis redirects both. */
+  private def canBeAskedAgain(root: LogicalPlan): Boolean = root match {
+    case _: SaveIntoDataSourceCommand | _: RestoreTableCommand => true
+    case _ => false
+  }
+
+  private def mustBe(session: SparkSession, command: Command): Boolean =
+    (CommandCatalogue.decide(command) == Decision.Staged || isVacuum(command)) &&
+      (changesMode(command) ||
+        BeforeAutocommit.tables(command).exists(Autocommit.isFenced(session, _)))
+
+  private def changesMode(command: Command): Boolean = command match {
+    case set: SetTableProperties => set.properties.keys.exists(ForeignWriters.isProperty)
+    case unset: UnsetTableProperties => unset.propertyKeys.exists(ForeignWriters.isProperty)
+    case _ => false
+  }
+
+  private def isVacuum(command: Command): Boolean = command.isInstanceOf[VacuumTableCommand]
+
+  private def vacuumed(commands: Seq[Command]): Option[Path] =
+    commands.filter(isVacuum).flatMap(BeforeAutocommit.tables).headOption
+}

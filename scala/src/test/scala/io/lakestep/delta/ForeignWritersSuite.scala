@@ -1,0 +1,127 @@
+package io.lakestep.delta
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.lakestep.{Json, LakestepException}
+import io.lakestep.transaction.Lake
+
+/** The header that a transaction publishes for a table with `lakestep.foreignWriters`. */
+final class ForeignWritersSuite extends AnyFunSuite {
+  private val lake = Lake.inMemory()
+  import lake.add
+
+  private val Closed = Map(ForeignWriters.Property -> "forbid")
+
+  private def protocol(reader: Int, writer: Int, features: String*): Protocol = {
+    val plain = Protocol(Json.obj().put("minReaderVersion", reader).put("minWriterVersion", writer))
+    if (writer < 7) plain else plain.withWriterFeatures(features.toSet)
+  }
+
+  private def metaData(properties: Map[String, String]): MetaData =
+    properties.foldLeft(MetaData(Json.obj().put("id", "i"))) { case (m, (key, value)) =>
+      m.withProperty(key, Some(value))
+    }
+
+  private def commit(operation: String, actions: Action*): LogCommit =
+    LogCommit(5, CommitInfo(Json.obj().put("operation", operation)) +: actions.toVector)
+
+  private def set(properties: Map[String, String]) =
+    commit("SET TBLPROPERTIES", metaData(properties))
+
+  private def header(pinned: PinnedHeader, staged: LogCommit*): PinnedHeader = {
+    val net =
+      Flatten("tx", Flatten.Table("t", "/t", 4, rowTracking = false, Some(pinned)), staged.toVector)
+    pinned.copy(
+      protocol = net.parts.flatMap(_.protocol).headOption.getOrElse(pinned.protocol),
+      metaData = net.parts.flatMap(_.metaData).headOption.getOrElse(pinned.metaData)
+    )
+  }
+
+  private def open(p: Protocol, properties: Map[String, String] = Map.empty) =
+    PinnedHeader(metaData(properties), p, Set.empty)
+
+  private def features(p: Protocol) = p.writerFeatures.getOrElse(Set.empty)
+
+  test("closing names every feature that the versions imply, and opening forgets them") {
+    val implied = Map(
+      (1, 1) -> Set.empty[String],
+      (1, 2) -> Set("appendOnly", "invariants"),
+      (1, 4) ->
+        Set("appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns"),
+      (2, 5) -> Set(
+        "appendOnly",
+        "invariants",
+        "checkConstraints",
+        "changeDataFeed",
+        "generatedColumns",
+        "columnMapping"
+      )
+    )
+    for (((reader, writer), named) <- implied) {
+      val before = open(protocol(reader, writer), Map("my.note" -> "kept"))
+      val closed = header(before, set(Closed + ("my.note" -> "kept")))
+      assert(features(closed.protocol) == named + ForeignWriters.Feature)
+      assert(closed.protocol.minReader == reader && closed.protocol.minWriter == 7)
+      val opened = header(closed, set(Map("my.note" -> "kept")))
+      assert(opened.protocol.sameAs(before.protocol) && opened.metaData == before.metaData)
+    }
+  }
+
+  test("a protocol that names its features keeps them") {
+    val before = open(protocol(1, 7, "appendOnly", "rowTracking"))
+    val closed = header(before, set(Closed))
+    assert(features(closed.protocol) == Set("appendOnly", "rowTracking", ForeignWriters.Feature))
+    assert(header(closed, set(Map.empty)).protocol.sameAs(before.protocol))
+  }
+
+  test("a feature that was switched on while the table was closed stays when it is opened") {
+    val closed = header(open(protocol(1, 2)), set(Closed))
+    val more = ForeignWriters.unfenced(closed.protocol)
+    val wider = header(
+      closed,
+      commit(
+        "SET TBLPROPERTIES",
+        closed.metaData,
+        more.withWriterFeatures(features(more) + "domainMetadata")
+      )
+    )
+    assert(ForeignWriters.isFenced(wider.protocol))
+    val opened = header(wider, set(Map.empty))
+    assert(features(opened.protocol) == Set("appendOnly", "invariants", "domainMetadata"))
+    assert(opened.metaData.properties.isEmpty)
+  }
+
+  test("only SET and UNSET TBLPROPERTIES change the mode") {
+    val closed = header(open(protocol(1, 2)), set(Closed))
+    for (operation <- Seq("RESTORE", "ADD COLUMNS", "WRITE", "REPLACE TABLE AS SELECT")) {
+      val after = header(closed, commit(operation, metaData(Map("x" -> operation))))
+      assert(ForeignWriters.isFenced(after.protocol))
+      assert(after.metaData.properties - "x" == closed.metaData.properties)
+      val still = header(open(protocol(1, 2)), commit(operation, metaData(Closed)))
+      assert(!ForeignWriters.isFenced(still.protocol) && still.metaData.properties.isEmpty)
+    }
+    val both = header(closed, set(Map.empty), set(Closed), commit("WRITE", add("x")))
+    assert(both.protocol.sameAs(closed.protocol) && both.metaData == closed.metaData)
+  }
+
+  test("the commit that lets statements through is never published") {
+    val closed = header(open(protocol(1, 2)), set(Closed))
+    val staging = LogCommit(5, ForeignWriters.staging(closed.protocol, Some(7L)))
+    assert(!staging.actions.collect { case p: Protocol => p }.exists(ForeignWriters.isFenced))
+    val table = Flatten.Table("t", "/t", 4, rowTracking = false, Some(closed))
+    assert(Flatten("tx", table, Vector(staging)).isEmpty)
+    val net = Flatten("tx", table, Vector(staging, commit("WRITE", add("x")).copy(version = 6)))
+    assert(net.actions.map(_.kind) == Vector("add"))
+    assert(net.parts.head.info.operation.contains("WRITE"))
+  }
+
+  test("the mode is read whatever its letters, and another one is refused") {
+    val spelled = header(open(protocol(1, 2)), set(Map("LAKESTEP.foreignwriters" -> " Forbid ")))
+    assert(ForeignWriters.isFenced(spelled.protocol))
+    assert(spelled.metaData.property(ForeignWriters.Property).contains("forbid"))
+    val e = intercept[LakestepException] {
+      header(open(protocol(1, 2)), set(Map(ForeignWriters.Property -> "never")))
+    }
+    assert(e.getCondition == "LAKESTEP_FOREIGN_WRITERS_INVALID")
+  }
+}

@@ -1,0 +1,257 @@
+"""Tables that only transactions write (`lakestep.foreignWriters` = forbid)."""
+
+import json
+from pathlib import Path
+
+import deltalake
+import duckdb
+import duckdb_extension_delta
+import pytest
+from delta.tables import DeltaTable
+
+import lakestep
+import statement_kinds
+import table_kinds
+import table_state
+from arena import head, read_by_delta_rs
+from lake import append, rewrite
+from transactions import begin, commit, refused, rollback
+
+pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("interpreted", "no_transaction_left")]
+
+FEATURE = "lakestepTransactions"
+CLOSE = "ALTER TABLE {} SET TBLPROPERTIES ('lakestep.foreignWriters' = 'forbid')"
+OPEN = "ALTER TABLE {} UNSET TBLPROPERTIES ('lakestep.foreignWriters')"
+
+
+def closed(spark, arena, kind="plain"):
+    table = arena.table(kind)
+    spark.sql(CLOSE.format(table.sql))
+    return table
+
+
+def header(path):
+    """Protocol and properties as the log has them."""
+    found = {}
+    for file in sorted(Path(path, "_delta_log").glob("[0-9]*.json")):
+        for line in file.read_text().splitlines():
+            action = json.loads(line)
+            if "protocol" in action:
+                found["protocol"] = {
+                    k: sorted(v) if isinstance(v, list) else v
+                    for k, v in action["protocol"].items()
+                }
+            if "metaData" in action:
+                found["properties"] = action["metaData"]["configuration"]
+    return found
+
+
+def is_closed(path):
+    """The property and the writer feature: always both, or none of them."""
+    found = header(path)
+    fenced = FEATURE in found["protocol"].get("writerFeatures", [])
+    assert fenced == (found["properties"].get("lakestep.foreignWriters") == "forbid")
+    return fenced
+
+
+def duckdb_delta():
+    folder = Path(duckdb_extension_delta.__file__).parent
+    return next(folder.rglob("delta.duckdb_extension"))
+
+
+def rows(spark, table):
+    return table_state.shown(spark.sql(f"SELECT id, v FROM {table.sql}"))
+
+
+def test_writers_without_lakestep_are_refused_and_readers_go_on(spark, plain, arena):
+    table = closed(spark, arena)
+    before = rows(spark, table)
+    version = head(table.path)
+    for write in (
+        lambda: append(table.path, (100, "foreign")),
+        lambda: deltalake.DeltaTable(table.path).delete("id = 1"),
+        lambda: deltalake.DeltaTable(table.path).optimize.compact(),
+        lambda: rewrite(table.path, 1),
+    ):
+        with pytest.raises(deltalake.exceptions.DeltaError, match=FEATURE):
+            write()
+    for statement in (
+        "INSERT INTO {} VALUES (100, 'a', 'foreign', 1)",
+        "UPDATE {} SET v = 'foreign'",
+        "OPTIMIZE {}",
+        "VACUUM {}",
+        "RESTORE TABLE {} TO VERSION AS OF 0",
+        "ALTER TABLE {} ADD COLUMN x INT",
+        OPEN,
+    ):
+        with pytest.raises(AssertionError, match=f"UNSUPPORTED_FEATURES_FOR_WRITE.*{FEATURE}"):
+            plain.ask("sql", text=statement.format(f"delta.`{table.path}`"))
+    assert head(table.path) == version
+    assert plain.ask("sql", text=f"SELECT id, v FROM delta.`{table.path}`") == before
+    assert len(read_by_delta_rs(table.path)) == len(before)
+    with duckdb.connect(config={"allow_unsigned_extensions": True}) as reader:
+        reader.load_extension(str(duckdb_delta()))
+        [[count]] = reader.execute(f"SELECT count(*) FROM delta_scan('{table.path}')").fetchall()
+    assert count == len(before)
+
+
+SHORT = {"insert_values", "merge", "write_append", "optimize", "add_column"}
+STATEMENTS = [
+    pytest.param(s, id=s.name, marks=() if s.name in SHORT else pytest.mark.long)
+    for s in statement_kinds.KINDS.values()
+]
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["inside", "outside"])
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_every_statement_does_on_a_closed_table_what_it_does_on_an_open_one(
+    spark, arena, statement, inside
+):
+    expected = arena.expected(statement.table, statement.name)
+    table = closed(spark, arena, statement.table)
+    if inside:
+        begin(spark)
+    statement_kinds.run(spark, statement.name, table)
+    if inside:
+        commit(spark)
+    assert is_closed(table.path)
+    found = table_state.shown(spark.sql(f"SELECT * FROM {table.sql}"))
+    assert found == expected.result()["view"]["rows"]
+    spark.sql(f"INSERT INTO {table.sql} (id, part, v, n) VALUES (500, 'a', 'later', 5)")
+    spark.sql(OPEN.format(table.sql))
+    assert not is_closed(table.path)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "plain",
+        "many_features",
+        *(
+            pytest.param(kind, marks=pytest.mark.long)
+            for kind in table_kinds.KINDS
+            if kind not in ("plain", "many_features")
+        ),
+    ],
+)
+def test_protocol_and_properties_are_as_before_once_the_table_is_open_again(spark, arena, kind):
+    table = arena.table(kind)
+    before = header(table.path)
+    spark.sql(CLOSE.format(table.sql))
+    assert is_closed(table.path)
+    with lakestep.transaction(spark):
+        spark.sql(f"UPDATE {table.sql} SET v = 'ours' WHERE id = 1")
+        spark.sql(f"DELETE FROM {table.sql} WHERE id = 3")
+    assert is_closed(table.path)
+    spark.sql(OPEN.format(table.sql))
+    assert header(table.path) == before
+    if table_kinds.KINDS[kind].delta_rs_reads:
+        assert len(read_by_delta_rs(table.path)) == len(rows(spark, table))
+
+
+def test_no_statement_but_the_property_opens_a_table(spark, arena):
+    table = closed(spark, arena)
+    with lakestep.transaction(spark):
+        spark.sql(f"ALTER TABLE {table.sql} ADD COLUMN x INT")
+        spark.sql(
+            f"ALTER TABLE {table.sql} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+        )
+        spark.sql(f"DELETE FROM {table.sql} WHERE id = 1")
+    assert is_closed(table.path)
+    spark.sql(f"RESTORE TABLE {table.sql} TO VERSION AS OF 1")
+    assert is_closed(table.path)
+    spark.sql(f"ALTER TABLE {table.sql} UNSET TBLPROPERTIES ('lakestep.protocolBefore')")
+    assert is_closed(table.path)
+    spark.sql(OPEN.format(table.sql))
+    assert not is_closed(table.path)
+
+
+def test_transaction_that_runs_while_a_table_is_closed_or_opened_conflicts(spark, arena):
+    table, other = arena.table("plain"), spark.newSession()
+    for change in (CLOSE, OPEN):
+        begin(spark)
+        spark.sql(f"INSERT INTO {table.sql} VALUES (100, 'a', 'during', 1)")
+        other.sql(change.format(table.sql))
+        with refused("LAKESTEP_CONFLICT", "40001"):
+            commit(spark)
+        rollback(spark)
+        assert is_closed(table.path) == (change == CLOSE)
+    assert not any("during" in row for row in rows(spark, table))
+
+
+def test_closing_is_part_of_its_transaction(spark, arena):
+    tables = [arena.table("plain") for _ in range(2)]
+    begin(spark)
+    for table in tables:
+        spark.sql(CLOSE.format(table.sql))
+        spark.sql(f"DELETE FROM {table.sql} WHERE id = 1")
+    rollback(spark)
+    assert not any(is_closed(table.path) for table in tables)
+    with lakestep.transaction(spark):
+        for table in tables:
+            spark.sql(CLOSE.format(table.sql))
+            spark.sql(f"DELETE FROM {table.sql} WHERE id = 1")
+    assert all(is_closed(table.path) for table in tables)
+
+
+def test_vacuum_deletes_what_no_version_within_the_retention_needs(spark, arena):
+    table = closed(spark, arena)
+    spark.sql(f"UPDATE {table.sql} SET v = 'new'")
+    before = rows(spark, table)
+    files = set(Path(table.path).glob("*.parquet"))
+    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    vacuum = f"VACUUM {table.sql} RETAIN 0 HOURS"
+    named = {row.path for row in spark.sql(f"{vacuum} DRY RUN").collect()}
+    assert {Path(path.removeprefix("file:")) for path in named} <= files
+    assert set(Path(table.path).glob("*.parquet")) == files
+    spark.sql(vacuum)
+    left = set(Path(table.path).glob("*.parquet"))
+    assert len(files - left) == len(named) > 0
+    assert rows(spark, table) == before
+    begin(spark)
+    with refused("LAKESTEP_UNSUPPORTED_IN_TRANSACTION.VACUUM", "0A000"):
+        spark.sql(vacuum)
+    rollback(spark)
+
+
+def test_programs_write_a_closed_table_like_any_other(spark, arena):
+    table = closed(spark, arena)
+    frame = spark.sql("SELECT 200 AS id, 'a' AS part, 'frame' AS v, 1 AS n")
+    frame.write.format("delta").mode("append").save(table.path)
+    frame.write.mode("append").saveAsTable(table.sql)
+    frame.writeTo(table.sql).append()
+    target = DeltaTable.forPath(spark, table.path)
+    target.update("id = 200", {"v": "'updated'"})
+    target.alias("t").merge(frame.alias("s"), "t.id = s.id").whenMatchedDelete().execute()
+    target.optimize().executeCompaction()
+    assert is_closed(table.path)
+    assert not any("200" in row for row in rows(spark, table))
+
+
+def test_stream_into_a_closed_table_is_refused(spark, arena, tmp_path):
+    source, table = arena.table("plain"), closed(spark, arena)
+    version = head(table.path)
+    query = (
+        spark.readStream.table(source.sql)
+        .writeStream.format("delta")
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start(table.path)
+    )
+    with pytest.raises(Exception, match="LAKESTEP_TABLE_FORBIDS_FOREIGN_WRITERS"):
+        query.awaitTermination()
+    assert head(table.path) == version
+
+
+def test_new_table_cannot_be_closed_and_a_mode_that_there_is_not_is_refused(
+    spark, arena, tmp_path
+):
+    with refused("LAKESTEP_FOREIGN_WRITERS_OF_NEW_TABLE", "0A000"):
+        spark.sql(
+            f"CREATE TABLE delta.`{tmp_path}/new` (id INT) USING delta "
+            "TBLPROPERTIES ('lakestep.foreignWriters' = 'forbid')"
+        )
+    table = arena.table("plain")
+    with refused("LAKESTEP_FOREIGN_WRITERS_INVALID", "22023"):
+        spark.sql(CLOSE.format(table.sql).replace("forbid", "forbidden"))
+    assert not is_closed(table.path)
