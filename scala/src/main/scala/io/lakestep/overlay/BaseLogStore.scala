@@ -4,7 +4,9 @@ import java.io.FileNotFoundException
 import java.lang.{Boolean => JBoolean}
 import java.util.{Iterator => JIterator}
 
-import io.delta.storage.{CloseableIterator, HDFSLogStore, LogStore, S3SingleDriverLogStore}
+import io.delta.storage.{
+  AzureLogStore, CloseableIterator, GCSLogStore, HDFSLogStore, LogStore, S3SingleDriverLogStore
+}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 
@@ -20,11 +22,19 @@ import io.lakestep.storage.ObjectStores
 class BaseLogStore(configuration: Configuration) extends LogStore(configuration) {
 
   private val onFiles = new HDFSLogStore(configuration)
-  private val onS3 = new S3SingleDriverLogStore(configuration)
+  private lazy val onS3 = new S3SingleDriverLogStore(configuration)
+  private lazy val onAzure = new AzureLogStore(configuration)
+  private lazy val onGoogle = new GCSLogStore(configuration)
 
   /** Delta's own store for a path. */
   private def delta(path: Path): LogStore =
-    if (Option(path.toUri.getScheme).exists(ObjectStores.S3Schemes)) onS3 else onFiles
+    path.toUri.getScheme match {
+      case null => onFiles
+      case s if ObjectStores.S3Schemes(s) => onS3
+      case s if ObjectStores.AzureSchemes(s) => onAzure
+      case "gs" => onGoogle
+      case _ => onFiles
+    }
 
   override def read(path: Path, hadoopConf: Configuration): CloseableIterator[String] =
     delta(path).read(path, hadoopConf)
