@@ -5,7 +5,7 @@ import java.util.Locale
 import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.FileSystem
+import org.apache.hadoop.fs.{FileSystem, Path}
 
 import io.lakestep.Errors
 
@@ -43,6 +43,24 @@ object ObjectStores {
   private[storage] def isServed(kind: String, scheme: String, configuration: Configuration) =
     try Classes(kind)(FileSystem.getFileSystemClass(scheme, configuration).getName)
     catch { case _: IOException => false }
+
+  private val HdfsPort = 8020
+
+  /**
+   * The one spelling of a qualified path that has several: `s3a` for `s3`, where s3a serves both,
+   * `abfss` for `abfs`, and HDFS without its default port.
+   */
+  def withoutAlias(path: Path, configuration: Configuration): Path = {
+    val uri = path.toUri
+    def respelt(scheme: String, authority: String) = new Path(scheme, authority, uri.getPath)
+    Option(uri.getScheme).map(_.toLowerCase(Locale.ROOT)) match {
+      case Some("s3") if Seq("s3", "s3a").forall(isServed("s3", _, configuration)) =>
+        respelt("s3a", uri.getAuthority)
+      case Some("abfs") => respelt("abfss", uri.getAuthority)
+      case Some("hdfs") if uri.getPort == HdfsPort => respelt("hdfs", uri.getHost)
+      case _ => path
+    }
+  }
 
   /** The scheme of a path in lower case, or nothing for an absolute path. */
   def schemeOf(path: String): Option[String] =
