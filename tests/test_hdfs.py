@@ -92,7 +92,7 @@ def append_often(spark, tables, first, times):
         "published:1",
         *(
             pytest.param(step, marks=pytest.mark.long)
-            for step in ("flattened:1", "beforeOrder:1", "ordered:1", "beforePublish:2", "decided:1")
+            for step in ("flattened:1", "beforeOrder:1", "ordered:1", "decided:1")
         ),
     ],
 )

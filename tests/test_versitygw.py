@@ -80,9 +80,7 @@ def test_least_privileges_of_a_writer_and_of_a_reader(gateways, clients, pool):
     )
     owner = gateways.bucket(0)
     tables = [owner.table(f"rights/t{i}") for i in range(2)]
-    dying, reads = (
-        pool.start(gateways.bucket(0, key).driver_settings) for key in (writer, reader)
-    )
+    dying, reads = (pool.start(gateways.bucket(0, key).driver_settings) for key in (writer, reader))
     session = dying.session(**root("rights"))
     session.sql("BEGIN", *each("INSERT INTO {} VALUES (3, 'writer')", tables), "COMMIT")
     with dying.halts("published:1") as halts:
