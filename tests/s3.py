@@ -110,7 +110,8 @@ def race_for_each(spark, paths, threads):
 
 
 def race(spark, path, threads):
-    """Put one file from several threads at once; return what each was told."""
+    """Put one file from several threads at once, each other bytes; return what each was told."""
+    import uuid
     from concurrent.futures import ThreadPoolExecutor
 
     jvm = spark._jvm
@@ -119,9 +120,9 @@ def race(spark, path, threads):
     store.exists(path)
     start = threading.Barrier(threads)
 
-    def put(number):
+    def put(_):
         start.wait()
-        return store.putIfAbsent(path, bytes([number] * 100)).toString()
+        return store.putIfAbsent(path, uuid.uuid4().bytes * 10).toString()
 
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(put, range(threads)))
