@@ -105,10 +105,6 @@ def without_conditions(app):
 # Runs in drivers.
 
 
-def race_for_each(spark, paths, threads):
-    return [race(spark, path, threads) for path in paths]
-
-
 def race(spark, path, threads):
     """Put one file from several threads at once, each other bytes; return what each was told."""
     import uuid

@@ -61,6 +61,7 @@ def test_transaction_over_tables_on_hdfs_and_on_a_local_disk(hdfs, drivers, tmp_
     assert rows(session, tables) == [[NEW, (2, "mine")], [NEW, OTHER], [NEW, OTHER]]
 
 
+@pytest.mark.long
 def test_two_drivers_race_for_every_entry_on_hdfs_and_nothing_is_lost(hdfs, drivers):
     clients = [driver.session(**place(hdfs, "race")) for driver in drivers(2)]
     tables = [hdfs.table(clients[0], f"race/t{i}") for i in range(2)]

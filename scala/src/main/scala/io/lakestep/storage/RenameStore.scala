@@ -37,6 +37,7 @@ private[storage] abstract class RenameStore(configuration: Configuration)
   protected def put(fs: FileSystem, target: Path, bytes: Array[Byte]): PutOutcome = {
     val path = target.toUri.toString
     val temporary = temporaryFor(target)
+    var isRenamed = false
     try {
       explained(path) {
         fs.mkdirs(target.getParent)
@@ -45,10 +46,13 @@ private[storage] abstract class RenameStore(configuration: Configuration)
           out.hsync()
         }
       }
-      rename(fs, temporary, target, path, bytes)
+      val outcome = rename(fs, temporary, target, path, bytes)
+      isRenamed = outcome == PutOutcome.Created
+      outcome
     } finally
-      try fs.delete(temporary, false)
-      catch { case NonFatal(_) => () }
+      if (!isRenamed)
+        try fs.delete(temporary, false)
+        catch { case NonFatal(_) => () }
   }
 
   /**
