@@ -29,7 +29,7 @@ setup: .venv/installed
 wheel: $(WHEEL)
 
 $(JAR): $(JAR_SOURCES)
-	project/sbt assembly deltaJars s3Jars
+	project/sbt assembly deltaJars s3Jars hdfsJars
 	touch $@
 
 # Holds what the tests and the benchmarks put into a driver: observers, a counting file system.
@@ -53,6 +53,10 @@ target/delta-jars: | $(JAR)
 target/s3-jars: | $(JAR)
 	test -d $@ || project/sbt s3Jars
 
+# For the cluster of HDFS.
+target/hdfs-jars: | $(JAR)
+	test -d $@ || project/sbt hdfsJars
+
 .venv/installed: $(WHEEL) | target/delta-jars
 	$(BIN)/python -m pip install --quiet '$(WHEEL)[test,demo,check]'
 	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall $(WHEEL)
@@ -70,12 +74,12 @@ test: .venv/installed
 test-scala:
 	project/sbt test
 
-test-python: .venv/installed $(TEST_JAR) target/s3-jars
+test-python: .venv/installed $(TEST_JAR) target/s3-jars target/hdfs-jars
 	$(BIN)/python -m pytest tests -m 'not long' --junitxml=$(REPORTS)/pytest.xml
 	LAKESTEP_TEST_API=connect $(BIN)/python -m pytest tests/test_python_api.py -m 'not classic' \
 	  --junitxml=$(REPORTS)/pytest-connect.xml
 
-test-long: .venv/installed $(TEST_JAR) target/s3-jars
+test-long: .venv/installed $(TEST_JAR) target/s3-jars target/hdfs-jars
 	LAKESTEP_TEST_LONG=1 project/sbt test
 	LAKESTEP_TEST_LONG=1 $(BIN)/python -m pytest tests -m long --durations=10
 

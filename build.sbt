@@ -30,6 +30,11 @@ lazy val S3 = config("s3").hide
 
 lazy val s3Jars = taskKey[File]("A folder with what Hadoop's s3a adds to Spark's own JARs")
 
+/** A cluster of HDFS for tests, in JVMs of their own and in those of the Scala tests. */
+lazy val Hdfs = config("hdfs").hide
+
+lazy val hdfsJars = taskKey[File]("A folder with what Hadoop's MiniDFSCluster adds to Spark's JARs")
+
 lazy val deltaJars = taskKey[File]("A folder with the JARs that Delta adds to Spark's own")
 
 def copied(folder: File, files: Seq[File]): File = {
@@ -41,7 +46,7 @@ def copied(folder: File, files: Seq[File]): File = {
 
 lazy val lakestep = (project in file("."))
   .enablePlugins(Antlr4Plugin)
-  .configs(S3)
+  .configs(S3, Hdfs)
   .settings(
     name := "lakestep-spark_4.2",
     Compile / scalaSource := baseDirectory.value / "scala/src/main/scala",
@@ -65,7 +70,11 @@ lazy val lakestep = (project in file("."))
       "software.amazon.awssdk" % "s3" % "2.35.4" % S3,
       "software.amazon.awssdk" % "sts" % "2.35.4" % S3,
       "software.amazon.awssdk" % "s3-transfer-manager" % "2.35.4" % S3,
-      "software.amazon.s3.analyticsaccelerator" % "analyticsaccelerator-s3" % "1.3.1" % S3
+      "software.amazon.s3.analyticsaccelerator" % "analyticsaccelerator-s3" % "1.3.1" % S3,
+      ("org.apache.hadoop" % "hadoop-client-minicluster" % "3.5.0" % "hdfs;test").intransitive(),
+      // The mini cluster's classes name these, and its POM does not.
+      "org.mockito" % "mockito-core" % "4.11.0" % "hdfs;test",
+      ("junit" % "junit" % "4.13.2" % "hdfs;test").intransitive()
     ),
     scalacOptions ++= Seq(
       "-deprecation",
@@ -114,5 +123,9 @@ lazy val lakestep = (project in file("."))
     s3Jars := copied(
       target.value / "s3-jars",
       update.value.select(configuration = configurationFilter("s3"))
+    ),
+    hdfsJars := copied(
+      target.value / "hdfs-jars",
+      update.value.select(configuration = configurationFilter("hdfs"))
     )
   )

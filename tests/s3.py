@@ -11,32 +11,15 @@ from lake import append, rows_of
 
 JARS = TEST_JAR.parent / "s3-jars"
 BUCKET = "lake"
-KEY = {"access.key": "key", "secret.key": "secret"}
 
 
-class S3:
-    """A server with one bucket in memory, which all servers of a process share. A context manager.
+class Bucket:
+    """A bucket of some S3 server: how drivers and delta-rs reach it, and its tables."""
 
-    With `ignores_conditions` it is one of the stores that accept If-None-Match and replace all the
-    same.
-    """
-
-    def __init__(self, ignores_conditions=False):
-        app = DomainDispatcherApplication(create_backend_app)
-        self._server = make_server(
-            "127.0.0.1", 0, without_conditions(app) if ignores_conditions else app, threaded=True
-        )
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self):
-        self._thread.start()
-        urllib.request.urlopen(urllib.request.Request(f"{self.url}/{BUCKET}", method="PUT"))
-        return self
-
-    def __exit__(self, *_):
-        self._server.shutdown()
-        self._server.server_close()
+    def __init__(self, url, access="key", secret="secret"):
+        self.url = url
+        self._access = access
+        self._secret = secret
 
     @property
     def driver_settings(self):
@@ -45,11 +28,13 @@ class S3:
             "endpoint.region": "us-east-1",
             "path.style.access": "true",
             "connection.ssl.enabled": "false",
-            **KEY,
+            "access.key": self._access,
+            "secret.key": self._secret,
         }
         jars = [TEST_JAR, *sorted(JARS.glob("*.jar"))]
         return {
             "spark.jars": ",".join(map(str, jars)),
+            "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
             **{f"spark.hadoop.fs.s3a.{key}": value for key, value in s3a.items()},
         }
 
@@ -59,8 +44,8 @@ class S3:
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ALLOW_HTTP": "true",
             "AWS_REGION": "us-east-1",
-            "AWS_ACCESS_KEY_ID": KEY["access.key"],
-            "AWS_SECRET_ACCESS_KEY": KEY["secret.key"],
+            "AWS_ACCESS_KEY_ID": self._access,
+            "AWS_SECRET_ACCESS_KEY": self._secret,
             "aws_conditional_put": "etag",
         }
 
@@ -77,6 +62,31 @@ class S3:
 
     def rows(self, path):
         return rows_of(rs(path), storage_options=self.storage_options)
+
+
+class S3(Bucket):
+    """A server with one bucket in memory, which all servers of a process share. A context manager.
+
+    With `ignores_conditions` it is one of the stores that accept If-None-Match and replace all the
+    same.
+    """
+
+    def __init__(self, ignores_conditions=False):
+        app = DomainDispatcherApplication(create_backend_app)
+        self._server = make_server(
+            "127.0.0.1", 0, without_conditions(app) if ignores_conditions else app, threaded=True
+        )
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        super().__init__(f"http://127.0.0.1:{self._server.server_port}")
+
+    def __enter__(self):
+        self._thread.start()
+        urllib.request.urlopen(urllib.request.Request(f"{self.url}/{BUCKET}", method="PUT"))
+        return self
+
+    def __exit__(self, *_):
+        self._server.shutdown()
+        self._server.server_close()
 
 
 def rs(path):
@@ -96,7 +106,8 @@ def without_conditions(app):
 
 
 def race(spark, path, threads):
-    """Put one file from several threads at once; return what each was told."""
+    """Put one file from several threads at once, each other bytes; return what each was told."""
+    import uuid
     from concurrent.futures import ThreadPoolExecutor
 
     jvm = spark._jvm
@@ -105,9 +116,25 @@ def race(spark, path, threads):
     store.exists(path)
     start = threading.Barrier(threads)
 
-    def put(number):
+    def put(_):
         start.wait()
-        return store.putIfAbsent(path, bytes([number] * 100)).toString()
+        return store.putIfAbsent(path, uuid.uuid4().bytes * 10).toString()
 
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(put, range(threads)))
+
+
+def commit(spark):
+    return [row.asDict() for row in spark.sql("COMMIT").collect()]
+
+
+def count_up(spark, tables, times):
+    """Transactions that add one to n in every table, again after each conflict."""
+    import lakestep
+
+    def both(txn):
+        for path in tables:
+            spark.sql(f"UPDATE delta.`{path}` SET id = id + 1").collect()
+
+    for _ in range(times):
+        lakestep.run(spark, both, attempts=50)

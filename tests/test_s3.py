@@ -64,6 +64,26 @@ def test_transaction_over_tables_on_s3(s3, s3_drivers, tmp_path, timeline):
     assert s3.rows(tables[0]) == expected[0]
 
 
+def test_one_table_by_s3_and_by_s3a_is_one_table(s3, s3_drivers):
+    path = s3.table("alias/t")
+    alias = path.replace("s3a://", "s3://")
+    session = s3_drivers[0].session(**root("alias"))
+    # For the other client the timeline has the other spelling, too.
+    place = {"spark.lakestep.root": f"s3://{BUCKET}/alias/timeline", **ALLOW}
+    other = s3_drivers[1].session(**place)
+    session.sql("BEGIN", *each(UPDATE, [path]))
+    assert rows(session, [alias]) == [[NEW, OTHER]]
+    session.sql(*each("DELETE FROM {} WHERE id = 2", [alias]))
+    assert rows(session, [path, alias]) == [[NEW]] * 2
+    assert [row["tables"] for row in session.call("s3:commit")] == [1]
+    assert rows(other, [alias, path]) == [[NEW]] * 2
+    other.sql("BEGIN", *each("INSERT INTO {} VALUES (3, 'alias')", [alias]))
+    session.sql(*each("INSERT INTO {} VALUES (4, 'outside')", [alias]))
+    other.sql("COMMIT")
+    expected = [NEW, (3, "alias"), (4, "outside")]
+    assert rows(session, [path, alias]) == [expected] * 2 == [s3.rows(path)] * 2
+
+
 def test_store_that_ignores_the_condition_of_a_put_is_refused(pool):
     with S3(ignores_conditions=True) as liar:
         tables = [liar.table(f"liar/t{i}") for i in range(2)]

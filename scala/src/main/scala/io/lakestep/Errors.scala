@@ -44,5 +44,5 @@ object Errors {
       condition: String,
       cause: Throwable,
       parameters: (String, String)*): LakestepException =
-    new LakestepException(condition, parameters.toMap, Some(cause))
+    new LakestepException(condition, parameters.toMap, Option(cause))
 }

@@ -6,17 +6,20 @@ import java.util.{Iterator => JIterator}
 
 import scala.jdk.CollectionConverters._
 
-import io.delta.storage.{CloseableIterator, HDFSLogStore, LogStore, S3SingleDriverLogStore}
+import io.delta.storage.{
+  AzureLogStore, CloseableIterator, GCSLogStore, HDFSLogStore, LogStore, S3SingleDriverLogStore
+}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 import io.lakestep.Errors
 import io.lakestep.delta.ForeignWriters
-import io.lakestep.storage.ObjectStores
+import io.lakestep.storage.{HadoopObjectStores, ObjectStores}
 
 /**
  * Delta's log store for the schemes of base tables: Delta's own, except that a commit file is
- * created by our put-if-absent, and only if `BaseWriteGuard` lets it.
+ * created by our put-if-absent where Delta's own store is not atomic, and only if `BaseWriteGuard`
+ * lets it.
  *
  * Delta's own looks whether the file exists and then renames over it, so that two processes on one
  * disk can both believe to have made a version.
@@ -24,11 +27,18 @@ import io.lakestep.storage.ObjectStores
 class BaseLogStore(configuration: Configuration) extends LogStore(configuration) {
 
   private val onFiles = new HDFSLogStore(configuration)
-  private val onS3 = new S3SingleDriverLogStore(configuration)
+  private lazy val onS3 = new S3SingleDriverLogStore(configuration)
+  private lazy val onAzure = new AzureLogStore(configuration)
+  private lazy val onGoogle = new GCSLogStore(configuration)
 
   /** Delta's own store for a path. */
   private def delta(path: Path): LogStore =
-    if (Option(path.toUri.getScheme).exists(ObjectStores.S3Schemes)) onS3 else onFiles
+    Option(path.toUri.getScheme) match {
+      case Some(s) if ObjectStores.S3Schemes(s) => onS3
+      case Some(s) if ObjectStores.AzureSchemes(s) => onAzure
+      case Some("gs") => onGoogle
+      case _ => onFiles
+    }
 
   override def read(path: Path, hadoopConf: Configuration): CloseableIterator[String] =
     delta(path).read(path, hadoopConf)
@@ -45,8 +55,17 @@ class BaseLogStore(configuration: Configuration) extends LogStore(configuration)
       val fs = path.getFileSystem(hadoopConf)
       if (!fs.exists(path.getParent))
         throw new FileNotFoundException(s"No such file or directory: ${path.getParent}")
-      CommitFile.create(fs.makeQualified(path), path, notClosing(path, actions), hadoopConf)
+      val lines = notClosing(path, actions)
+      if (isLeftToDelta(path, hadoopConf)) delta(path).write(path, lines, overwrite, hadoopConf)
+      else CommitFile.create(fs.makeQualified(path), path, lines, hadoopConf)
     }
+
+  /** Where Delta's own store is atomic, and where no transaction can be. */
+  private def isLeftToDelta(path: Path, hadoopConf: Configuration): Boolean = {
+    val scheme = Option(path.toUri.getScheme)
+    scheme.exists(s => s == "gs" || ObjectStores.AzureSchemes(s)) ||
+    !new HadoopObjectStores(hadoopConf).serves(path.toString)
+  }
 
   /** A table is closed to foreign writers by a transaction, which puts up the fence with the property. */
   private def notClosing(path: Path, actions: JIterator[String]): JIterator[String] =

@@ -19,7 +19,7 @@ import io.lakestep.storage.ObjectStores
 object OverlaySettings {
 
   /** Schemes of base tables whose commits we create. */
-  val BaseSchemes: Seq[String] = "file" +: ObjectStores.S3Schemes.toSeq
+  val BaseSchemes: Seq[String] = ObjectStores.Schemes.toSeq.sorted
 
   private val LogStoreClassKeys = Seq("spark.delta.logStore.class", "delta.logStore.class")
 

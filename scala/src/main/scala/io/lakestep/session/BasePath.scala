@@ -6,6 +6,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import io.lakestep.delta.TablePath
+import io.lakestep.storage.ObjectStores
 
 /** One spelling for one table, so that two paths to one log cannot become two tables. */
 object BasePath {
@@ -13,10 +14,10 @@ object BasePath {
   /** As stores, timeline entries and bindings write a path: an escaped URI. */
   def uri(path: Path): String = TablePath.normalise(path.toUri.toString)
 
-  /** The qualified path; on a local disk with its symbolic links followed. */
+  /** The qualified path; on a local disk with its symbolic links followed, elsewhere by its alias. */
   def canonical(path: Path, conf: Configuration): Path = {
     val qualified = path.getFileSystem(conf).makeQualified(path)
-    if (qualified.toUri.getScheme != "file") qualified
+    if (qualified.toUri.getScheme != "file") ObjectStores.withoutAlias(qualified, conf)
     else {
       val local = Paths.get(qualified.toUri.getPath)
       if (Files.exists(local)) {

@@ -3,23 +3,28 @@ package io.lakestep.storage
 import java.io.{FileNotFoundException, IOException}
 import java.nio.file.AccessDeniedException
 import java.util.UUID
+import java.util.concurrent.ConcurrentHashMap
 
 import scala.util.Using
+import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FileStatus, Path}
+import org.apache.hadoop.fs.{FileStatus, ParentNotDirectoryException, Path}
+import org.apache.hadoop.hdfs.protocol.QuotaExceededException
+import org.apache.hadoop.ipc.RemoteException
 import org.apache.hadoop.security.AccessControlException
 
-import io.lakestep.Errors
+import io.lakestep.{Errors, LakestepException}
 
 /** A store behind a file system of Hadoop: all but how a file is created. */
 private[storage] abstract class HadoopStore(configuration: Configuration) extends ObjectStore {
+  import HadoopStore.{isBelowFile, isNothing}
 
   override def get(path: String): Option[Array[Byte]] = {
     val file = parse(path)
     try Some(Using.resource(file.getFileSystem(configuration).open(file))(_.readAllBytes()))
     catch {
-      case _: FileNotFoundException => None
+      case e: IOException if isNothing(e) => None
       case e: IOException => throw readFailed(path, e)
     }
   }
@@ -35,22 +40,28 @@ private[storage] abstract class HadoopStore(configuration: Configuration) extend
 
   private def statuses(dir: String): Vector[FileStatus] = {
     val folder = parse(dir)
-    try folder.getFileSystem(configuration).listStatus(folder).toVector
-    catch {
-      case _: FileNotFoundException => Vector.empty
+    try {
+      val fs = folder.getFileSystem(configuration)
+      // The listing of a file is that file.
+      fs.listStatus(folder).toVector.filter(_.getPath != fs.makeQualified(folder))
+    } catch {
+      case e: IOException if isNothing(e) => Vector.empty
       case e: IOException => throw readFailed(dir, e)
     }
   }
 
-  override def exists(path: String): Boolean = explained(path) {
+  override def exists(path: String): Boolean = {
     val file = parse(path)
     try file.getFileSystem(configuration).getFileStatus(file).isFile
-    catch { case _: FileNotFoundException => false }
+    catch {
+      case e: IOException if isNothing(e) => false
+      case e: IOException => throw readFailed(path, e)
+    }
   }
 
   override def delete(path: String): Unit = explained(path) {
     val file = parse(path)
-    file.getFileSystem(configuration).delete(file, false)
+    if (exists(path)) file.getFileSystem(configuration).delete(file, false)
     ()
   }
 
@@ -89,19 +100,85 @@ private[storage] abstract class HadoopStore(configuration: Configuration) extend
           )
       }
 
-  private def readFailed(path: String, e: Throwable) =
-    Errors.caused("LAKESTEP_STORE_READ_FAILED", e, "path" -> path, "reason" -> String.valueOf(e))
+  protected def isAbsent(path: String): Boolean =
+    try !exists(path)
+    catch { case NonFatal(_) => false }
+
+  protected def withoutPutIfAbsent(
+      path: String,
+      reason: String,
+      cause: Throwable = null): LakestepException =
+    Errors.caused(
+      "LAKESTEP_STORE_WITHOUT_PUT_IF_ABSENT",
+      cause,
+      "path" -> path,
+      "reason" -> reason
+    )
+
+  /** Probes what has not passed yet in this process. */
+  protected def probedOnce(what: String)(probe: => Unit): Unit =
+    if (!HadoopStore.probed.contains(what)) {
+      probe
+      HadoopStore.probed.add(what)
+    }
+
+  /** Two puts under one name: the second must have been refused. */
+  protected def checkProbe(path: String, answers: Seq[PutOutcome]): Unit = answers match {
+    case Seq(PutOutcome.Created, PutOutcome.AlreadyExists) => ()
+    case Seq(PutOutcome.Created, PutOutcome.Created) =>
+      throw withoutPutIfAbsent(path, "the store accepts the condition of a put and ignores it")
+    case _ =>
+      val cause = answers.collectFirst { case PutOutcome.Unknown(e) => e }
+      throw withoutPutIfAbsent(
+        path,
+        s"a probe was answered with $answers${cause.fold("")(e => s": $e")}",
+        cause.orNull
+      )
+  }
+
+  private def readFailed(path: String, e: IOException) =
+    Errors.caused(
+      "LAKESTEP_STORE_READ_FAILED",
+      e,
+      "path" -> path,
+      "reason" -> HadoopStore.reasonOf(e)
+    )
 
   protected def explained[A](path: String)(body: => A): A =
     try body
     catch {
       case e: IOException =>
-        val condition = e match {
+        val condition = HadoopStore.unwrapped(e) match {
+          case e if isBelowFile(e) => "LAKESTEP_STORE_WRITE_FAILED"
           case _: AccessControlException | _: AccessDeniedException =>
             "LAKESTEP_STORE_ACCESS_DENIED"
-          case _ if String.valueOf(e.getMessage).contains("quota") => "LAKESTEP_STORE_FULL"
+          case _: QuotaExceededException => "LAKESTEP_STORE_FULL"
           case _ => "LAKESTEP_STORE_WRITE_FAILED"
         }
-        throw Errors.caused(condition, e, "path" -> path, "reason" -> String.valueOf(e.getMessage))
+        throw Errors.caused(condition, e, "path" -> path, "reason" -> HadoopStore.reasonOf(e))
     }
+}
+
+private[storage] object HadoopStore {
+
+  /** What has kept the condition of a put. */
+  private val probed: java.util.Set[String] = ConcurrentHashMap.newKeySet[String]
+
+  /** What a server said, as the exception that it meant. */
+  def unwrapped(e: IOException): IOException = e match {
+    case remote: RemoteException => remote.unwrapRemoteException()
+    case other => other
+  }
+
+  /** A server's message brings its stack along. */
+  private def reasonOf(e: IOException): String =
+    s"${e.getClass.getSimpleName}: ${String.valueOf(e.getMessage).linesIterator.nextOption().getOrElse("")}"
+
+  /** HDFS calls it a missing permission to go through a file as if it were a folder. */
+  private def isBelowFile(e: IOException): Boolean =
+    e.isInstanceOf[ParentNotDirectoryException] ||
+      (e.isInstanceOf[AccessControlException] && reasonOf(e).contains("(is not a directory)"))
+
+  private def isNothing(e: IOException): Boolean =
+    e.isInstanceOf[FileNotFoundException] || isBelowFile(unwrapped(e))
 }

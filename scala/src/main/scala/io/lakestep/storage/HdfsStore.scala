@@ -1,54 +1,42 @@
 package io.lakestep.storage
 
-import java.io.IOException
-
-import scala.util.Using
-import scala.util.control.NonFatal
-
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileSystem, Path}
 
 import io.lakestep.Errors
 
 /**
- * HDFS: a file appears under its name by a rename, which the name node refuses when the name is
- * taken. `create` alone would not do: its file is visible, empty, before it is written.
+ * HDFS: the name node renames under its lock, and refuses when the name is taken. The rename is in
+ * its journal before it answers; the content has been forced to the data nodes before.
  *
- * The content is forced to the data nodes before the rename. A rename whose answer is lost is
- * `Unknown`.
+ * Source: `DistributedFileSystem.rename`, `FSDirRenameOp`; Delta's HDFSLogStore relies on the same.
  */
-final class HdfsStore(configuration: Configuration) extends HadoopStore(configuration) {
+final class HdfsStore(configuration: Configuration) extends RenameStore(configuration) {
+  override protected def admit(fs: FileSystem, target: Path, path: String): Unit = ()
+}
 
-  override def putIfAbsent(path: String, bytes: Array[Byte]): PutOutcome = {
-    val target = parse(path)
-    val fs = target.getFileSystem(configuration)
-    if (explained(path)(fs.exists(target))) PutOutcome.AlreadyExists
-    else {
-      val temporary = temporaryFor(target)
-      try {
-        explained(path) {
-          fs.mkdirs(target.getParent)
-          Using.resource(fs.create(temporary, false)) { out =>
-            out.write(bytes)
-            out.hsync()
-          }
-        }
-        rename(fs, temporary, target, path)
-      } finally
-        try fs.delete(temporary, false)
-        catch { case NonFatal(_) => () }
-    }
+private[storage] object HdfsStore {
+
+  /**
+   * Refuses a name service of which clients read from observers, which lag behind the active name
+   * node, unless every read asks the active one first how far it is.
+   *
+   * Condition: LAKESTEP_STORE_WITHOUT_PUT_IF_ABSENT.
+   */
+  def checkReads(configuration: Configuration, path: String): Unit = {
+    val service = Option(new Path(path).toUri.getAuthority)
+      .orElse(Option(FileSystem.getDefaultUri(configuration).getAuthority)).getOrElse("")
+    val provider = configuration.get(s"dfs.client.failover.proxy.provider.$service", "")
+    val period = s"dfs.client.failover.observer.auto-msync-period.$service"
+    if (provider.contains("ObserverReadProxyProvider") && configuration.getTimeDuration(
+        period,
+        -1L,
+        java.util.concurrent.TimeUnit.MILLISECONDS
+      ) != 0L)
+      throw Errors(
+        "LAKESTEP_STORE_WITHOUT_PUT_IF_ABSENT",
+        "path" -> path,
+        "reason" -> s"reads from an observer name node may miss commits; set $period to 0"
+      )
   }
-
-  private def rename(fs: FileSystem, from: Path, to: Path, path: String): PutOutcome =
-    try
-      if (fs.rename(from, to)) PutOutcome.Created
-      else if (fs.exists(to)) PutOutcome.AlreadyExists
-      else
-        throw Errors(
-          "LAKESTEP_STORE_WRITE_FAILED",
-          "path" -> path,
-          "reason" -> "the name node refused the rename"
-        )
-    catch { case e: IOException => PutOutcome.Unknown(e) }
 }

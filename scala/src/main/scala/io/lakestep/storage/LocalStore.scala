@@ -66,13 +66,16 @@ final class LocalStore(durable: Boolean = true) extends ObjectStore {
 
   override def get(path: String): Option[Array[Byte]] = {
     val file = LocalPath(path)
-    try
+    def read() =
       if (Files.isDirectory(file)) None
       else Some(Using.resource(new FileInputStream(file.toFile))(_.readAllBytes()))
-    catch {
-      case _: IOException if !Files.exists(file) => None
-      case e: IOException => throw readFailed(path, e)
-    }
+    try
+      try read()
+      catch {
+        // It may have come between the two looks.
+        case _: IOException => if (Files.exists(file)) read() else None
+      }
+    catch { case e: IOException => throw readFailed(path, e) }
   }
 
   override def list(dir: String, from: String): Vector[StoredFile] =

@@ -1,73 +1,33 @@
 package io.lakestep.storage
 
 import java.nio.file.{Files, Path}
-import java.util.concurrent.{CountDownLatch, Executors}
 
 import org.apache.hadoop.conf.Configuration
-import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.LakestepException
-
-final class ObjectStoreSuite extends AnyFunSuite {
-
-  private def folder(): Path = Files.createTempDirectory("store")
-  private def bytes(text: String): Array[Byte] = text.getBytes("UTF-8")
-  private def condition(body: => Any): String =
-    intercept[LakestepException] { body; () }.getCondition
-
-  for (durable <- Seq(true, false)) {
-    val store = new LocalStore(durable)
-
-    test(s"a file is created once, whole, with its folders (durable = $durable)") {
-      val path = s"${folder()}/a/b/c.json"
-      assert(store.get(path).isEmpty && !store.exists(path))
-      assert(store.putIfAbsent(path, bytes("one")) == PutOutcome.Created)
-      assert(store.putIfAbsent(path, bytes("two")) == PutOutcome.AlreadyExists)
-      assert(store.get(path).map(new String(_)).contains("one"))
-      store.sync(path)
-      store.delete(path)
-      store.delete(path)
-      assert(!store.exists(path))
-    }
-  }
+/** The local disk. */
+final class ObjectStoreSuite extends ObjectStoreContract {
 
   private val store = new LocalStore(durable = false)
 
-  test("of many threads one creates the file") {
-    val path = s"${folder()}/x"
-    val (threads, start) = (8, new CountDownLatch(1))
-    val pool = Executors.newFixedThreadPool(threads)
-    val results = (1 to threads).map(i =>
-      pool.submit { () =>
-        start.await()
-        store.putIfAbsent(path, bytes(i.toString))
-      }
-    )
-    start.countDown()
-    assert(results.map(_.get).count(_ == PutOutcome.Created) == 1)
-    pool.shutdown()
+  override protected def client(): ObjectStore = store
+  override protected def folder(): String = Files.createTempDirectory("store").toString
+
+  override protected def leaveHalf(path: String): Unit = {
+    Files.createDirectories(Path.of(path).getParent)
+    Files.write(Path.of(path), bytes("half"))
+    ()
   }
 
-  test("list: files only, from a name on, sorted, with length; nothing for an absent folder") {
-    val dir = folder()
-    Seq("b", "a", "c").foreach(n => store.putIfAbsent(s"$dir/$n", bytes(n * 2)))
-    store.putIfAbsent(s"$dir/d/inner", bytes("x"))
-    assert(store.list(s"$dir", "b").map(f => f.name -> f.sizeBytes) == Vector("b" -> 2L, "c" -> 2L))
-    assert(store.list(s"$dir/none", "").isEmpty)
-  }
-
-  test("temporary files of a log are under _lakestep/tmp and nowhere else") {
-    val dir = folder()
-    store.putIfAbsent(s"$dir/t/_delta_log/0.json", bytes("x"))
-    store.putIfAbsent(s"$dir/t/_delta_log/_lakestep/seg/1.json", bytes("x"))
-    val log = dir.resolve("t/_delta_log")
-    assert(Files.list(log).map(_.getFileName.toString).toArray.toSet == Set("0.json", "_lakestep"))
-    assert(Files.list(log.resolve("_lakestep/tmp")).count() == 0)
-    assert(!Files.exists(log.resolve("_lakestep/seg/tmp")))
+  test("a durable file is created once, and whole") {
+    val (durable, path) = (new LocalStore(durable = true), s"${folder()}/a/b/c.json")
+    assert(durable.putIfAbsent(path, bytes("one")) == PutOutcome.Created)
+    assert(durable.putIfAbsent(path, bytes("two")) == PutOutcome.AlreadyExists)
+    assert(text(durable, path).contains("one"))
+    durable.sync(path)
   }
 
   test("URIs are decoded, plain paths are not") {
-    val dir = folder()
+    val dir = Path.of(folder())
     val name = "a b%+é"
     assert(store.putIfAbsent(s"$dir/$name", bytes("x")) == PutOutcome.Created)
     val uri = dir.resolve(name).toUri.toString
@@ -79,49 +39,9 @@ final class ObjectStoreSuite extends AnyFunSuite {
     assert(condition(store.get("relative")) == "LAKESTEP_STORE_PATH_INVALID")
   }
 
-  test("deleteFolder removes everything below, and only that") {
-    val dir = folder()
-    store.putIfAbsent(s"$dir/a/b/c", bytes("x"))
-    store.putIfAbsent(s"$dir/ab", bytes("x"))
-    store.deleteFolder(s"$dir/a")
-    store.deleteFolder(s"$dir/a")
-    assert(store.exists(s"$dir/ab") && !store.exists(s"$dir/a/b/c"))
-  }
-
-  test("a folder that several delete at once is gone, and nobody fails") {
-    val (threads, rounds) = (3, 20)
-    val pool = Executors.newFixedThreadPool(threads)
-    try
-      (1 to rounds).foreach { _ =>
-        val dir = s"${folder()}/many"
-        (1 to 100).foreach(i => store.putIfAbsent(s"$dir/${i % 5}/$i", bytes("x")))
-        val start = new CountDownLatch(1)
-        val all = (1 to threads).map(_ =>
-          pool.submit { () =>
-            start.await()
-            store.deleteFolder(dir)
-            true
-          }
-        )
-        start.countDown()
-        all.foreach(_.get)
-        assert(!Files.exists(Path.of(dir)))
-      }
-    finally pool.shutdown()
-  }
-
-  test("a name that cannot be written leaves nothing behind and says so") {
-    val dir = folder()
-    store.putIfAbsent(s"$dir/file", bytes("x"))
-    assert(condition(store.putIfAbsent(
-      s"$dir/file/below",
-      bytes("x")
-    )) == "LAKESTEP_STORE_WRITE_FAILED")
-    assert(condition(store.putIfAbsent(
-      "/proc/lakestep/x",
-      bytes("x")
-    )).startsWith("LAKESTEP_STORE_"))
-    assert(condition(store.putIfAbsent("/dev/full/x", bytes("x"))).startsWith("LAKESTEP_STORE_"))
+  test("a device that cannot be written says so") {
+    for (path <- Seq("/proc/lakestep/x", "/dev/full/x"))
+      assert(condition(store.putIfAbsent(path, bytes("x"))).startsWith("LAKESTEP_STORE_"))
   }
 
   test("a full disk, a forbidden and a read-only one are told apart by what the system says") {
@@ -137,18 +57,7 @@ final class ObjectStoreSuite extends AnyFunSuite {
     assert(said("Input/output error") == "LAKESTEP_STORE_WRITE_FAILED")
   }
 
-  test("what a crashed process left of a put is in nobody's way") {
-    val dir = folder()
-    val slot = s"$dir/t/_delta_log/1.json"
-    store.putIfAbsent(s"$dir/t/_delta_log/0.json", bytes("x"))
-    val left = dir.resolve("t/_delta_log/_lakestep/tmp/left.tmp")
-    Files.write(left, bytes("half"))
-    assert(store.list(s"$dir/t/_delta_log", "").map(_.name) == Vector("0.json"))
-    assert(store.putIfAbsent(slot, bytes("whole")) == PutOutcome.Created)
-    assert(store.get(slot).map(new String(_)).contains("whole") && Files.exists(left))
-  }
-
-  test("an interrupted thread gets its files, and stays interrupted") {
+  test("an interrupted thread gets its files") {
     val path = s"${folder()}/x"
     Thread.currentThread.interrupt()
     assert(new LocalStore(durable = true).putIfAbsent(path, bytes("x")) == PutOutcome.Created)
