@@ -108,6 +108,16 @@ class Client:
             seconds.append(time.monotonic() - began)
         return seconds
 
+    def redone(self, statements: list[str], other: str) -> float:
+        """Type a transaction, let another session come first, and return the seconds of COMMIT."""
+        self._spark.sql("BEGIN")
+        for statement in statements:
+            self._spark.sql(statement)
+        self._spark.newSession().sql(other)
+        began = time.monotonic()
+        self._spark.sql("COMMIT")
+        return time.monotonic() - began
+
     def counted(self, statements: list[str]) -> list[dict[str, int]]:
         """Run statements and return the requests to the store that each made."""
         counts = []

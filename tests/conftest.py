@@ -28,6 +28,8 @@ SMALL = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "2",
+    # Most tests look at the conflict itself; those of test_redo.py have the default.
+    "spark.lakestep.commit.redoStatements": "false",
 }
 
 # Else Spark's workers are whatever `python3` is on the path.

@@ -1,12 +1,15 @@
-"""A block in one call is run again when another client was first."""
+"""Statements that lost to another client are run again, where nobody has seen a result of them."""
+
+from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
 from driver import TIMEOUT_S, DriverError
-from lake import Lake
+from lake import Lake, append
 
 UPDATE = "UPDATE {} SET v = concat(v, '+') WHERE id = 1"
+INSERT = "INSERT INTO {} VALUES (3, 'own')"
 
 
 def start(driver, lake, **settings):
@@ -14,8 +17,13 @@ def start(driver, lake, **settings):
     return driver.session(lake.root, **settings).start_sql(f"{block}; COMMIT")
 
 
-def disturb(lake):
-    DeltaTable(lake.tables[1]).update(predicate="id = 1", updates={"v": "'foreign'"})
+def disturb(lake, table=1):
+    DeltaTable(lake.tables[table]).update(predicate="id = 1", updates={"v": "'foreign'"})
+
+
+def files(path):
+    """How many data files were ever written to a table."""
+    return len(list(Path(path).glob("*.parquet")))
 
 
 @pytest.mark.parametrize("step", ["timelineRead:1", "beforePublish:2"])
@@ -51,3 +59,300 @@ def test_block_that_lost_as_often_as_is_allowed_raises_the_conflict(drivers, tmp
         assert raised.value.condition == "LAKESTEP_CONFLICT"
     assert lake.rows(lake.tables[0]) == [(1, "old"), (2, "old")]
     assert lake.requested() == set()
+
+
+def run_block(driver, lake, statements, while_halted, times=1, **settings):
+    """Run a block of ``(table, statement)``, held at its first commits for `while_halted`."""
+    pieces = [sql.format(f"delta.`{lake.tables[table]}`") for table, sql in statements]
+    steps = [f"timelineRead:{k + 1}" for k in range(times)]
+    with driver.halts(*steps) as halts:
+        session = driver.session(lake.root, **settings)
+        run = halts.during(session.start_sql("; ".join(["BEGIN", *pieces, "COMMIT"])))
+        for step in steps:
+            assert halts.reached() == step
+            while_halted()
+            halts.go()
+        return run.result(TIMEOUT_S)
+
+
+@pytest.mark.parametrize("level", ["SNAPSHOT", "SERIALIZABLE"])
+def test_only_what_follows_the_first_statement_on_the_conflicting_table_runs_again(
+    drivers, tmp_path, level
+):
+    [driver] = drivers(1)
+    lake = Lake(tmp_path, 3)
+    before = [files(path) for path in lake.tables]
+    rows = run_block(
+        driver,
+        lake,
+        [
+            (0, INSERT),
+            (2, "SELECT count(*) FROM {}"),
+            (1, UPDATE),
+            (0, "UPDATE {} SET v = concat(v, '!') WHERE id = 3"),
+            (1, "SELECT v FROM {} WHERE id = 1"),
+        ],
+        lambda: disturb(lake),
+        **{"spark.lakestep.isolationLevel": level},
+    )
+    assert rows == [["foreign+"]]
+    assert lake.rows(lake.tables[0]) == [(1, "old"), (2, "old"), (3, "own!")]
+    assert lake.rows(lake.tables[1]) == [(1, "foreign+"), (2, "old")]
+    # The INSERT ran once, the two UPDATEs twice; one file is of the other client.
+    assert [files(path) - n for path, n in zip(lake.tables, before, strict=True)] == [3, 3, 0]
+    [number] = lake.entry_numbers()
+    entry = lake.entry(number)
+    pins = {table["path"].rsplit("/", 1)[1]: table["pin"] for table in entry["tables"]}
+    assert pins == {"t0": 1, "t1": 2}
+    lake.check_timeline()
+    assert lake.requested() == set()
+
+
+def test_what_was_read_before_the_conflict_and_has_changed_is_read_again(drivers, tmp_path):
+    """Else the block would show a state that never was: an old t0 beside a new t1."""
+    [driver] = drivers(1)
+    lake = Lake(tmp_path, 3)
+
+    def foreign():
+        append(lake.tables[0], (9, "foreign"))
+        disturb(lake)
+
+    before = files(lake.tables[2])
+    count = f"SELECT count(*) FROM delta.`{lake.tables[0]}`"
+    rows = run_block(
+        driver,
+        lake,
+        [
+            (2, INSERT),
+            (0, "SELECT count(*) FROM {}"),
+            (1, UPDATE),
+            (2, f"UPDATE {{}} SET v = ({count}) WHERE id = 3"),
+            (0, "SELECT count(*) FROM {}"),
+        ],
+        foreign,
+    )
+    assert rows == [[3]]
+    assert lake.rows(lake.tables[1]) == [(1, "foreign+"), (2, "old")]
+    assert lake.rows(lake.tables[2]) == [(1, "old"), (2, "old"), (3, "3")]
+    assert files(lake.tables[2]) - before == 3
+    lake.check_timeline()
+
+
+def test_result_of_a_query_before_the_conflict_stays_and_one_after_is_new(drivers, tmp_path):
+    [driver] = drivers(1)
+    lake = Lake(tmp_path, 2)
+    kept = [(0, "SELECT v FROM {} WHERE id = 1"), (1, UPDATE)]
+    assert run_block(driver, lake, kept, lambda: disturb(lake)) == [["old"]]
+    again = [(1, "SELECT v FROM {} WHERE id = 1"), (0, UPDATE), (1, UPDATE)]
+    assert run_block(driver, lake, again, lambda: disturb(lake)) == [["foreign"]]
+    lake.check_timeline()
+
+
+def test_block_that_loses_again_and_again_goes_back_each_time_to_the_right_statement(
+    drivers, tmp_path
+):
+    [driver] = drivers(1)
+    lake = Lake(tmp_path, 3)
+    tables = iter([2, 1, 2])
+    before = [files(path) for path in lake.tables]
+    run_block(
+        driver,
+        lake,
+        [(0, UPDATE), (1, UPDATE), (2, UPDATE)],
+        lambda: disturb(lake, next(tables)),
+        times=3,
+    )
+    assert [lake.rows(path)[0] for path in lake.tables] == [
+        (1, "old+"),
+        (1, "foreign+"),
+        (1, "foreign+"),
+    ]
+    # t0 once; t1 twice and once by the other; t2 four times and twice by the other.
+    assert [files(path) - n for path, n in zip(lake.tables, before, strict=True)] == [1, 3, 6]
+    lake.check_timeline()
+
+
+def test_statement_that_changes_the_session_is_not_run_twice(drivers, tmp_path):
+    [driver] = drivers(1)
+    lake = Lake(tmp_path, 2)
+    session = driver.session(lake.root)
+    session.sql("DECLARE VARIABLE n INT DEFAULT 0")
+    count, update = "SET VARIABLE n = n + 1", lake.sql(UPDATE)
+
+    def run(*statements):
+        with driver.halts("timelineRead:1") as halts:
+            future = halts.during(session.start_sql("; ".join(["BEGIN", *statements, "COMMIT"])))
+            assert halts.reached() == "timelineRead:1"
+            disturb(lake)
+            halts.go()
+            return future.result(TIMEOUT_S)
+
+    run(update[0], count, update[1])
+    assert session.sql("SELECT n") == [(1,)]
+    for statement in (count, "SET spark.sql.ansi.enabled = true", "USE SCHEMA default"):
+        with pytest.raises(DriverError) as raised:
+            run(update[0], update[1], statement)
+        assert raised.value.condition == "LAKESTEP_CONFLICT"
+    assert session.sql("SELECT n") == [(2,)]
+    assert lake.rows(lake.tables[0]) == [(1, "old+"), (2, "old")]
+    lake.check_timeline()
+    assert lake.requested() == set()
+
+
+# Typed one by one.
+
+
+def typed(spark, statements):
+    """Run statements and look at no result."""
+    for statement in statements:
+        spark.sql(statement)
+
+
+def seen(spark, statement, how):
+    """Run a statement, and see something of the database by it, or maybe so."""
+    if how == "collected":
+        spark.sql(statement).collect()
+    elif how == "derived":
+        spark.sql(statement).select("num_affected_rows").show()
+    elif how == "frame":
+        spark.sql(statement)
+        _ = spark.table("delta.`" + statement.split("`")[1] + "`").columns
+    elif how == "failed":
+        spark.sql(statement)
+        try:
+            spark.sql(statement.replace("id", "nothing"))
+        except Exception:
+            return
+        raise AssertionError("no error")
+    elif how == "writer":
+        frame = spark.createDataFrame([(7, "frame")], "id BIGINT, v STRING")
+        frame.write.format("delta").mode("append").save(statement.split("`")[1])
+        spark.sql(statement)
+    elif how == "setting":
+        spark.sql(statement)
+        spark.conf.set("spark.sql.session.timeZone", "Asia/Kathmandu")
+    elif how == "function":
+        spark.udf.register("plus", lambda v: v + "+")
+        spark.sql(statement.replace("concat(v, '+')", "plus(v)"))
+    else:
+        spark.sql(statement)
+        spark.sql(how.format(statement.split("`")[1])).collect()
+
+
+CHANGES = {
+    "insert": (
+        "INSERT INTO {} SELECT id + 10, v FROM {} WHERE id = 1",
+        [(1, "foreign"), (2, "old"), (11, "foreign")],
+    ),
+    "update": (UPDATE, [(1, "foreign+"), (2, "old")]),
+    "delete": ("DELETE FROM {} WHERE id = 1", [(2, "old")]),
+    "merge": (
+        "MERGE INTO {} t USING (SELECT 1 AS id) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET v = concat(t.v, '*') "
+        "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (5, 'none')",
+        [(1, "foreign*"), (2, "old")],
+    ),
+    "subquery": (
+        "UPDATE {} SET v = (SELECT concat(max(v), '?') FROM {} WHERE id = 1) WHERE id = 1",
+        [(1, "foreign?"), (2, "old")],
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_unseen_changes_typed_one_by_one_run_again_at_commit(drivers, tmp_path, change):
+    [driver] = drivers(1)
+    lake = Lake(tmp_path, 2)
+    template, expected = CHANGES[change]
+    name = f"delta.`{lake.tables[1]}`"
+    session = driver.session(lake.root)
+    # What an INSERT reads counts at this level only.
+    begin = "BEGIN ISOLATION LEVEL SERIALIZABLE" if change == "insert" else "BEGIN"
+    session.sql(begin)
+    changes = [lake.sql(INSERT)[0], template.replace("{}", name)]
+    session.call("test_redo:typed", statements=changes)
+    disturb(lake)
+    session.call("test_redo:typed", statements=["COMMIT"])
+    assert lake.rows(lake.tables[1]) == expected
+    assert lake.rows(lake.tables[0]) == [(1, "old"), (2, "old"), (3, "own")]
+    assert len(lake.entry_numbers()) == 1
+    assert session.sql("SHOW TRANSACTIONS") == []
+    lake.check_timeline()
+    assert lake.requested() == set()
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "collected",
+        "derived",
+        "frame",
+        "failed",
+        "writer",
+        "setting",
+        "function",
+        "SELECT count(*) FROM delta.`{}`",
+        "DESCRIBE HISTORY delta.`{}`",
+        "EXPLAIN SELECT * FROM delta.`{}`",
+        "SHOW TRANSACTIONS",
+    ],
+)
+def test_whoever_may_have_seen_a_result_gets_the_conflict(drivers, tmp_path, how):
+    [driver] = drivers(1)
+    lake = Lake(tmp_path, 2)
+    session = driver.session(lake.root)
+    session.sql("BEGIN")
+    session.call("test_redo:seen", statement=lake.sql(UPDATE)[1], how=how)
+    disturb(lake)
+    with pytest.raises(DriverError) as raised:
+        session.call("test_redo:typed", statements=["COMMIT"])
+    assert (raised.value.condition, raised.value.sql_state) == ("LAKESTEP_CONFLICT", "40001")
+    session.sql("ROLLBACK")
+    assert lake.rows(lake.tables[1]) == [(1, "foreign"), (2, "old")]
+    assert lake.requested() == set()
+
+
+def test_unseen_changes_are_not_run_again_when_that_is_turned_off(drivers, tmp_path):
+    [driver] = drivers(1)
+    lake = Lake(tmp_path, 2)
+    for setting, value in {"redoStatements": "false", "maxAttempts": "1"}.items():
+        session = driver.session(lake.root, **{f"spark.lakestep.commit.{setting}": value})
+        session.call("test_redo:typed", statements=["BEGIN", *lake.sql(UPDATE)])
+        disturb(lake)
+        with pytest.raises(DriverError) as raised:
+            session.call("test_redo:typed", statements=["COMMIT"])
+        assert raised.value.condition == "LAKESTEP_CONFLICT"
+        session.sql("ROLLBACK")
+    assert lake.rows(lake.tables[0]) == [(1, "old"), (2, "old")]
+
+
+def test_statement_that_fails_when_it_runs_again_leaves_the_conflict(drivers, tmp_path):
+    [driver] = drivers(1)
+    lake = Lake(tmp_path, 2)
+    session = driver.session(lake.root)
+    fails = UPDATE.replace("concat(v, '+')", "if(v = 'old', 'own', raise_error('no'))")
+    session.call("test_redo:typed", statements=["BEGIN", *lake.sql(INSERT), lake.sql(fails)[1]])
+    disturb(lake)
+    with pytest.raises(DriverError) as raised:
+        session.call("test_redo:typed", statements=["COMMIT"])
+    assert raised.value.condition == "LAKESTEP_CONFLICT"
+    session.sql("ROLLBACK")
+    assert lake.rows(lake.tables[0]) == [(1, "old"), (2, "old")]
+    assert session.sql("SHOW TRANSACTIONS") == []
+    assert lake.requested() == set()
+
+
+@pytest.mark.parametrize("strategy", ["younger-waits", "no.such.Strategy", "java.lang.Object"])
+def test_conflict_strategy_is_one_of_ours_or_a_class_of_that_kind(drivers, tmp_path, strategy):
+    [driver] = drivers(1)
+    lake = Lake(tmp_path, 1)
+    key = "spark.lakestep.commit.conflictStrategy"
+    session = driver.session(lake.root, **{key: strategy})
+    if strategy == "younger-waits":
+        session.sql("BEGIN; " + lake.sql(INSERT)[0] + "; COMMIT")
+        assert lake.rows(lake.tables[0])[-1] == (3, "own")
+    else:
+        with pytest.raises(DriverError) as raised:
+            session.sql("BEGIN")
+        assert raised.value.condition == "LAKESTEP_INVALID_SETTING"
+        assert raised.value.parameters["key"] == key

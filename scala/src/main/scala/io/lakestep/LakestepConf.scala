@@ -1,6 +1,6 @@
 package io.lakestep
 
-import io.lakestep.transaction.IsolationLevel
+import io.lakestep.transaction.{ConflictStrategy, FirstCommitterWins, IsolationLevel}
 
 /** One configuration key with its meaning. Every key is listed in README. */
 final case class ConfKey[T](key: String, default: T, doc: String, parse: String => T) {
@@ -44,15 +44,32 @@ object LakestepConf {
     "spark.lakestep.commit.maxAttempts",
     50,
     "How often COMMIT validates again after another transaction took the next timeline entry, " +
-      "and how often a block in one call is run after conflicts.",
+      "and how often statements are run in all when they met conflicts.",
     _.trim.toInt
   )
 
   val TimeoutMs: ConfKey[Long] = ConfKey(
     "spark.lakestep.commit.timeoutMs",
     600000L,
-    "Milliseconds after which a block in one call is not run again after a conflict.",
+    "Milliseconds after which statements are not run again after a conflict, and for which " +
+      "younger-waits waits at most.",
     _.trim.toLong
+  )
+
+  val RedoStatements: ConfKey[Boolean] = ConfKey(
+    "spark.lakestep.commit.redoStatements",
+    true,
+    "Whether COMMIT runs statements again that met a conflict, when they were typed one by one, " +
+      "changed tables, and nobody has seen a result.",
+    _.trim.toBoolean
+  )
+
+  val Strategy: ConfKey[ConflictStrategy] = ConfKey(
+    "spark.lakestep.commit.conflictStrategy",
+    FirstCommitterWins,
+    "What COMMIT does about a transaction in flight over its tables: first-committer-wins (finishes " +
+      "it at once), younger-waits (waits for its client, at most timeoutMs), or the name of a class.",
+    text => ConflictStrategy.named(text.trim)
   )
 
   val PublishThreads: ConfKey[Int] = ConfKey(
@@ -88,6 +105,8 @@ object LakestepConf {
       SyncFiles,
       MaxAttempts,
       TimeoutMs,
+      RedoStatements,
+      Strategy,
       PublishThreads,
       ForeignWriters,
       Observer

@@ -10,7 +10,7 @@ import io.lakestep.session.{CatalogSetting, InternalClones, NoBaseWrites, Sessio
 import io.lakestep.sql.{
   BaseFileNames, ConsistentReads, LakestepParser, NoteStatementTables, ParserOrder,
   RedirectRelations, RedirectSaveAsTable, RedirectTables, ResolveTransactionBlock,
-  StatementStrategy, TransactionGuard
+  StatementStrategy, TransactionGuard, WatchTypedStatements
 }
 
 /**
@@ -33,6 +33,8 @@ class LakestepExtensions extends (SparkSessionExtensions => Unit) {
       new DeltaSparkSessionExtension().apply(extensions)
       extensions.injectParser(parser)
     }
+    // Before the first rule that touches a table.
+    WatchTypedStatements.inject(extensions)
     extensions.injectHintResolutionRule(RedirectTables(_))
     extensions.injectResolutionRule(RedirectRelations(_))
     extensions.injectResolutionRule(RedirectSaveAsTable(_))

@@ -11,7 +11,8 @@ import org.apache.spark.sql.delta.lakestep.{OverlayRelation, SparkInternals}
 /** What Delta keeps beside a log: its cache and checkpoints. Never decides a transaction. */
 object DeltaHousekeeping extends Logging {
 
-  private val LastCommitVersion = "spark.databricks.delta.lastCommitVersionInSession"
+  /** Setting by which Delta notes the version of a session's last commit. */
+  val LastCommitVersion = "spark.databricks.delta.lastCommitVersionInSession"
 
   /** Drops Delta's cached state of an overlay. */
   def invalidate(session: SparkSession, overlay: Path): Unit =

@@ -50,6 +50,8 @@ object Databases {
       options = DatabaseOptions(
         maxAttempts = conf(LakestepConf.MaxAttempts),
         syncDataFiles = conf(LakestepConf.SyncFiles),
+        conflicts = conf(LakestepConf.Strategy),
+        longestWaitMs = conf(LakestepConf.TimeoutMs),
         publishExecutor = PublishExecutor.on(
           Executors.newFixedThreadPool(conf(LakestepConf.PublishThreads), Daemons)
         )

@@ -1,5 +1,6 @@
 package io.lakestep.session
 
+import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.SparkSession
@@ -60,15 +61,33 @@ object Lifecycle {
   def set(session: SparkSession, modes: TransactionModes): Unit =
     required(session, "SET TRANSACTION").set(modes)
 
+  /** COMMIT. Statements of which nobody has seen a result are run again when they met a conflict. */
   def commit(session: SparkSession): CommitReport = {
-    val transaction = required(session, "COMMIT")
-    transaction.end(commit(session, transaction)).getOrElse(throw noTransaction("COMMIT"))
+    val redoes = LakestepConf.RedoStatements.from(session.conf.getOption)
+    commit(session, Attempts.of(session), if (redoes) _.typed.unseen else _ => Vector.empty)
   }
 
-  private def commit(session: SparkSession, transaction: SessionTransaction): CommitReport = {
-    // Until the outcome is known the session counts as failed: whatever is thrown below, no later
-    // statement may run outside a transaction that its author believes to be open.
-    Sessions.set(session, SessionState.Failed(transaction.id))
+  /** @param steps the statements of the transaction, when they may be run again */
+  private[lakestep] def commit(
+      session: SparkSession,
+      attempts: Attempts,
+      steps: SessionTransaction => Vector[Step]): CommitReport = {
+    val transaction = required(session, "COMMIT")
+    transaction.end {
+      // Until the outcome is known the session counts as failed: whatever is thrown below, no later
+      // statement may run outside a transaction that its author believes to be open.
+      Sessions.set(session, SessionState.Failed(transaction.id))
+      commit(session, transaction, attempts, () => steps(transaction), steps(transaction))
+    }.getOrElse(throw noTransaction("COMMIT"))
+  }
+
+  @tailrec
+  private def commit(
+      session: SparkSession,
+      transaction: SessionTransaction,
+      attempts: Attempts,
+      steps: () => Vector[Step],
+      current: Vector[Step]): CommitReport = {
     outcome(session, transaction) match {
       case done: CommitOutcome.Committed =>
         Sessions.saw(session, transaction.database, done.entry.number)
@@ -81,8 +100,19 @@ object Lifecycle {
         CommitReport(transaction.id, None, 0)
       case CommitOutcome.Conflicted(conflict, entry) =>
         Sessions.met(session, transaction.id, conflict)
-        if (entry.isEmpty) abandon(session, transaction) else forget(session, transaction)
-        throw ConflictError(transaction.id, conflict)
+        val again =
+          if (entry.nonEmpty) Left(None)
+          else redone(session, transaction, attempts, current, conflict)
+        again match {
+          // Another thread may have read meanwhile what the statements changed.
+          case Right(statements) if steps().nonEmpty =>
+            commit(session, transaction, attempts, steps, statements)
+          case other =>
+            if (entry.isEmpty) abandon(session, transaction) else forget(session, transaction)
+            val error = ConflictError(transaction.id, conflict)
+            other.left.toOption.flatten.foreach(error.addSuppressed)
+            throw error
+        }
       case CommitOutcome.Unknown(cause, _) =>
         forget(session, transaction)
         throw Errors.caused(
@@ -92,6 +122,20 @@ object Lifecycle {
         )
     }
   }
+
+  /** As `Redo.statements`; what it does not catch ends the transaction. */
+  private def redone(
+      session: SparkSession,
+      transaction: SessionTransaction,
+      attempts: Attempts,
+      steps: Vector[Step],
+      conflict: Conflict): Either[Option[Throwable], Vector[Step]] =
+    try Redo.statements(session, transaction, steps, conflict, attempts)
+    catch {
+      case failure: Throwable =>
+        abandon(session, transaction)
+        throw failure
+    }
 
   /** What throws here never got an entry. */
   private def outcome(session: SparkSession, transaction: SessionTransaction): CommitOutcome =

@@ -3,44 +3,146 @@ package io.lakestep.session
 import java.util.concurrent.ThreadLocalRandom
 
 import scala.annotation.tailrec
+import scala.util.control.NonFatal
 
+import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 
 import io.lakestep.{LakestepConf, LakestepException}
+import io.lakestep.delta.DeltaHousekeeping
+import io.lakestep.timeline.Conflict
+import io.lakestep.transaction.ConflictCheck
 
 /**
- * Runs work again that lost to another client's commit, as long as the settings allow. Waits a
- * random time before, from a range that doubles, so that clients that disturb one another move
- * apart.
+ * How a transaction stood before one of its statements.
+ *
+ * @param staged the last staged version of each table
+ * @param sessionChanges how many statements had changed the session
+ * @param environment settings, current catalog and schema of the session
  */
-private[lakestep] object Redo {
+final case class Mark(
+    tables: Map[String, TouchedTable.State],
+    staged: Map[String, Long],
+    sessionChanges: Int,
+    environment: Map[String, String]) {
 
+  /** Whether statements after this one would run again under what they ran under. */
+  def isSameSession(other: Mark): Boolean =
+    sessionChanges == other.sessionChanges && environment == other.environment
+}
+
+object Mark {
+
+  /** Set by Delta and by us, and of no effect on a statement. */
+  private val Ours = Set(Sessions.TransactionKey, DeltaHousekeeping.LastCommitVersion)
+
+  def of(session: SparkSession, transaction: SessionTransaction): Mark = {
+    val place = Map(
+      "current catalog" -> session.catalog.currentCatalog(),
+      "current schema" -> session.catalog.currentDatabase
+    )
+    transaction.mark(session.conf.getAll -- Ours ++ place)
+  }
+}
+
+/** A statement of the transaction that can be run again. */
+final case class Step(before: Mark, run: () => Unit)
+
+/**
+ * How often one piece of work may still be tried. Before each further try it waits a random time,
+ * from a range that doubles, so that clients that disturb one another move apart.
+ */
+final class Attempts private (most: Int, timeoutMs: Long) {
+  import Attempts._
+
+  private val started = System.nanoTime()
+  private var made = 1
+  private var isGranted = false
+
+  /** Whether there may be another; waits before it says yes. Asked again it is the same one. */
+  def another(): Boolean = {
+    val isLate = (System.nanoTime() - started) / 1000000 >= timeoutMs
+    if (!isGranted && made < most && !isLate) {
+      val longest = math.min(FirstWaitMs << math.min(made, 10), LongestWaitMs)
+      Thread.sleep(ThreadLocalRandom.current.nextLong(longest))
+      made += 1
+      isGranted = true
+    }
+    isGranted
+  }
+
+  def begin(): Unit = isGranted = false
+}
+
+object Attempts {
   private val FirstWaitMs = 50L
   private val LongestWaitMs = 5000L
 
-  /** @param work leaves no transaction open when it throws; anything but a conflict is raised at once */
-  def apply[T](session: SparkSession)(work: => T): T = {
-    val attempts = LakestepConf.MaxAttempts.from(session.conf.getOption)
-    val started = System.nanoTime()
-    val timeoutMs = LakestepConf.TimeoutMs.from(session.conf.getOption)
-    def isLate = (System.nanoTime() - started) / 1000000 >= timeoutMs
+  def of(session: SparkSession): Attempts = new Attempts(
+    LakestepConf.MaxAttempts.from(session.conf.getOption),
+    LakestepConf.TimeoutMs.from(session.conf.getOption)
+  )
+}
 
-    @tailrec
-    def run(attempt: Int): T = {
-      val result =
-        try Right(work)
-        catch {
-          case e: LakestepException if e.getCondition == "LAKESTEP_CONFLICT" => Left(e)
-        }
-      result match {
-        case Right(value) => value
-        case Left(conflict) if attempt >= attempts || isLate => throw conflict
-        case Left(_) =>
-          val longest = math.min(FirstWaitMs << math.min(attempt, 10), LongestWaitMs)
-          Thread.sleep(ThreadLocalRandom.current.nextLong(longest))
-          run(attempt + 1)
+/** Work that lost to another client's commit, once more. */
+private[lakestep] object Redo {
+
+  /**
+   * The whole, from BEGIN.
+   *
+   * @param work leaves no transaction open when it throws
+   * @param mayRepeat asked after a conflict; anything else is raised at once
+   */
+  @tailrec
+  def whole[T](attempts: Attempts)(work: => T)(mayRepeat: => Boolean): T = {
+    val result =
+      try Right(work)
+      catch {
+        case e: LakestepException if e.getCondition == "LAKESTEP_CONFLICT" => Left(e)
       }
+    result match {
+      case Right(value) => value
+      case Left(_) if mayRepeat && attempts.another() =>
+        attempts.begin()
+        whole(attempts)(work)(mayRepeat)
+      case Left(conflict) => throw conflict
     }
-    run(1)
   }
+
+  /**
+   * Step 13: the statements from the first that the conflict concerns. To be called at COMMIT, when
+   * the transaction has no entry.
+   *
+   * @return the statements as they stand now; else the conflict stays, with the failure of the one
+   *         that could not be run again, if one could not
+   */
+  def statements(
+      session: SparkSession,
+      transaction: SessionTransaction,
+      steps: Vector[Step],
+      conflict: Conflict,
+      attempts: Attempts): Either[Option[Throwable], Vector[Step]] =
+    if (steps.isEmpty || !ConflictCheck.isOverData(conflict.rule) || !attempts.another()) Left(None)
+    else
+      try
+        transaction.rerun(conflict, steps.map(_.before)).filter(r =>
+          steps(r.statement).before.isSameSession(Mark.of(session, transaction))
+        ).map { rerun =>
+          attempts.begin()
+          DeltaHousekeeping.uncache(session, transaction.touched.map(_.overlay).toSet)
+          DeltaHousekeeping.forgetStagedVersion(session)
+          val invalidate: Path => Unit = DeltaHousekeeping.invalidate(session, _)
+          transaction.touched.map(_.overlay).foreach(invalidate)
+          val (kept, again) = steps.splitAt(rerun.statement)
+          transaction.rewind(again.head.before, rerun.txn, invalidate)
+          Sessions.saw(session, transaction.database, rerun.txn.snapshot)
+          Sessions.set(session, SessionState.Open(transaction))
+          kept ++ transaction.redo(again.map { step =>
+            val before = Mark.of(session, transaction)
+            step.run()
+            step.copy(before = before)
+          })
+        }.toRight(None)
+      catch { case NonFatal(failure) => Left(Some(failure)) }
+      finally Sessions.set(session, SessionState.Failed(transaction.id))
 }

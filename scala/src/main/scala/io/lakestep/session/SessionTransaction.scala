@@ -10,9 +10,9 @@ import org.apache.hadoop.fs.Path
 
 import io.lakestep.Errors
 import io.lakestep.overlay.{Chain, OverlayPath, StagedWrites, StagingFolder}
-import io.lakestep.timeline.ReadSet
+import io.lakestep.timeline.{Conflict, ReadSet}
 import io.lakestep.transaction.{
-  BegunTransaction, Database, ReadTable, TransactionModes, WrittenTable
+  BegunTransaction, Database, FirstTouch, ReadTable, Rerun, TransactionModes, WrittenTable
 }
 
 /** What one statement does to the log of a table, as far as one published commit can say it. */
@@ -28,8 +28,8 @@ object StatementKind {
 
 /**
  * The open transaction of one Spark session: which tables it has touched, at which version each is
- * pinned, and what it has staged. A table is pinned at first touch and never again, so every
- * statement reads the same snapshot plus the transaction's own writes.
+ * pinned, and what it has staged. A table is pinned at first touch and, unless COMMIT runs statements
+ * again, never again, so every statement reads the same snapshot plus the transaction's own writes.
  *
  * Thread-safe: several threads may share one session. Their statements run one after another, as a
  * statement that fails is cut off by what was staged since it began; queries run at any time.
@@ -44,8 +44,15 @@ final class SessionTransaction(started: BegunTransaction, val database: Database
   /** Held by the statement that runs, and by COMMIT and ROLLBACK. */
   private val turn = new ReentrantLock(true)
 
-  /** Guarded by `turn`. */
+  /** Guarded by `turn`, as the two that follow. */
   private var ended = false
+  private var isRedoing = false
+  private var depth = 0
+
+  /** What was typed since BEGIN. */
+  val typed = new TypedStatements
+
+  @volatile private var sessionChanges = 0
 
   def id: String = started.id
 
@@ -97,8 +104,8 @@ final class SessionTransaction(started: BegunTransaction, val database: Database
   private def touch(canonical: Path, conf: Configuration): Option[TouchedTable] =
     if (!canonical.getFileSystem(conf).exists(new Path(canonical, "_delta_log"))) None
     else {
-      val pin = database.pin(begun, BasePath.uri(canonical), notBelow = -1L)
-      val overlay = OverlayPath(Chain(pin, Vector(id)), canonical).toPath
+      val pin = database.pinned(begun, BasePath.uri(canonical), notBelow = -1L)
+      val overlay = OverlayPath(Chain(pin.version, Vector(id)), canonical).toPath
       val table = new TouchedTable(canonical, pin, overlay)
       tables.put(canonical.toString, table)
       Some(table)
@@ -153,7 +160,10 @@ final class SessionTransaction(started: BegunTransaction, val database: Database
   }
 
   /** Whether this thread is inside a statement of the transaction. */
-  def isRunningStatement: Boolean = turn.isHeldByCurrentThread
+  def isRunningStatement: Boolean = turn.isHeldByCurrentThread && depth > 0
+
+  /** Whether this thread runs a statement, or is at COMMIT. */
+  def isBusy: Boolean = turn.isHeldByCurrentThread
 
   private def inTurn[T](body: => T): T = {
     turn.lockInterruptibly()
@@ -163,7 +173,7 @@ final class SessionTransaction(started: BegunTransaction, val database: Database
 
   /** Runs one statement. If it fails, everything it staged is cut off again. */
   def runStatement[T](kind: StatementKind, invalidate: Path => Unit)(body: => T): T = inTurn {
-    if (ended) {
+    if (ended && !isRedoing) {
       throw Errors(
         "LAKESTEP_TRANSACTION_NOT_OPEN",
         "operation" -> "A statement",
@@ -173,6 +183,7 @@ final class SessionTransaction(started: BegunTransaction, val database: Database
     checkUsable()
     val before = StagedWrites.of(id)
     val outer = statement.getAndSet(kind)
+    depth += 1
     try {
       val result = body
       stagedSince(before).foreach { case (table, _, last) => table.staged(last, kind) }
@@ -186,7 +197,10 @@ final class SessionTransaction(started: BegunTransaction, val database: Database
             failure.addSuppressed(undo)
         }
         throw failure
-    } finally statement.set(outer)
+    } finally {
+      depth -= 1
+      statement.set(outer)
+    }
   }
 
   /**
@@ -218,6 +232,47 @@ final class SessionTransaction(started: BegunTransaction, val database: Database
       table.forgetAfter(keep)
       invalidate(table.overlay)
     }
+
+  /** A statement that is about to run changes the session: a setting, a variable, a view. */
+  def changesSession(): Unit = synchronized { sessionChanges += 1 }
+
+  /** How everything stands before a statement; `environment` is what else of the session it may use. */
+  def mark(environment: Map[String, String]): Mark = synchronized {
+    Mark(
+      tables.view.mapValues(_.state).toMap,
+      StagedWrites.of(id),
+      sessionChanges,
+      environment
+    )
+  }
+
+  /** Step 13: where to go on after a conflict, when a mark was set before each statement. */
+  def rerun(conflict: Conflict, marks: Vector[Mark]): Option[Rerun] = {
+    val touches = synchronized(tables.toSeq).map { case (base, table) =>
+      FirstTouch(table.uri, table.pinned, marks.lastIndexWhere(!_.tables.contains(base)))
+    }
+    database.rerun(begun, touches, conflict).filter(_.statement >= 0)
+  }
+
+  /**
+   * Takes everything back to a mark, and the transaction to its new snapshot: tables that had not
+   * been touched by then are pinned anew when they are touched again. Called at COMMIT.
+   */
+  def rewind(to: Mark, txn: BegunTransaction, invalidate: Path => Unit): Unit = inTurn {
+    cutBackTo(to.staged, invalidate)
+    synchronized {
+      tables.filterInPlace((base, _) => to.tables.contains(base))
+      for ((base, state) <- to.tables; table <- tables.get(base)) table.restore(state)
+      current = txn
+    }
+  }
+
+  /** Lets this thread, which is at COMMIT, run statements. */
+  def redo[T](body: => T): T = inTurn {
+    isRedoing = true
+    try body
+    finally isRedoing = false
+  }
 
   /** Refuses a statement on a table when one published commit could not say what both do. */
   def checkCombination(table: TouchedTable, name: => String): Unit =

@@ -31,7 +31,7 @@ object Sessions {
       var lastConflict: Option[(String, Conflict)])
 
   /** Setting of a session that names its open transaction. */
-  private val TransactionKey = "spark.lakestep.transaction"
+  private[session] val TransactionKey = "spark.lakestep.transaction"
 
   private val slots = new WeakHashMap[SparkSession, Slot]
   private val openById = new ConcurrentHashMap[String, SessionTransaction]

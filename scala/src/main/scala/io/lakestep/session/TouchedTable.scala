@@ -4,7 +4,7 @@ import org.apache.hadoop.fs.Path
 
 import io.lakestep.delta.PinnedHeader
 import io.lakestep.timeline.ReadSet
-import io.lakestep.transaction.WrittenTable
+import io.lakestep.transaction.{Pin, WrittenTable}
 
 /** What COMMIT and the combination rules must know of a table, read from its pinned snapshot. */
 final case class TableFacts(
@@ -19,7 +19,9 @@ final case class TableFacts(
     pinned: PinnedHeader)
 
 /** A table that the open transaction has read or written: its pin, its overlay, its statements. */
-final class TouchedTable(val base: Path, val pin: Long, val overlay: Path) {
+final class TouchedTable(val base: Path, val pinned: Pin, val overlay: Path) {
+
+  val pin: Long = pinned.version
 
   /** The base path as the timeline writes it. */
   val uri: String = BasePath.uri(base)
@@ -62,6 +64,14 @@ final class TouchedTable(val base: Path, val pin: Long, val overlay: Path) {
     statements = statements :+ (version -> kind)
   }
 
+  /** What statements have told of it so far; `restore` takes it back to that. */
+  def state: TouchedTable.State = synchronized(TouchedTable.State(facts, statements))
+
+  def restore(state: TouchedTable.State): Unit = synchronized {
+    facts = state.facts
+    statements = state.statements
+  }
+
   def forgetAfter(version: Long): Unit = synchronized {
     statements = statements.filter(_._1 <= version)
   }
@@ -101,4 +111,8 @@ final class TouchedTable(val base: Path, val pin: Long, val overlay: Path) {
       reads = reads
     )
   }
+}
+
+object TouchedTable {
+  final case class State(facts: Option[TableFacts], statements: Vector[(Long, StatementKind)])
 }

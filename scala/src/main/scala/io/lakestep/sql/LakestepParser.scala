@@ -36,7 +36,7 @@ class LakestepParser(session: SparkSession, delegate: ParserInterface) extends P
 
   override def parsePlan(sqlText: String): LogicalPlan =
     Statements.parse(variables.substitute(sqlText)) match {
-      case PassThrough => delegate.parsePlan(sqlText)
+      case PassThrough => typed(delegate.parsePlan(sqlText))
       case Block(begin, pieces, end) =>
         block(sqlText, begin, pieces.map(p => BlockPiece(p, piece(p)(delegate.parsePlan))), end)
       case Command(plan) => plan
@@ -49,7 +49,7 @@ class LakestepParser(session: SparkSession, delegate: ParserInterface) extends P
     else {
       val text = variables.substitute(sqlText)
       Statements.parse(text) match {
-        case PassThrough => delegate.parsePlan(substitute(text, parameters))
+        case PassThrough => typed(delegate.parsePlan(substitute(text, parameters)))
         case Block(begin, pieces, end) =>
           parameters match {
             case _: NamedParameterContext =>
@@ -70,9 +70,15 @@ class LakestepParser(session: SparkSession, delegate: ParserInterface) extends P
    */
   private def withoutParameters(sqlText: String, parameters: ParameterContext): LogicalPlan =
     Statements.parse(variables.substitute(sqlText)) match {
-      case PassThrough => delegate.parsePlanWithParameters(sqlText, parameters)
+      case PassThrough => typed(delegate.parsePlanWithParameters(sqlText, parameters))
       case _ => parsePlan(sqlText)
     }
+
+  /** A statement that the open transaction may have to run again. */
+  private def typed(plan: LogicalPlan): LogicalPlan = {
+    if (Sessions.isOpen(session)) TypedStatement.note(plan)
+    plan
+  }
 
   /** A statement of a block: one of ours that neither begins nor ends it, or another. */
   private def piece(text: String)(parse: String => LogicalPlan): LogicalPlan =

@@ -15,7 +15,9 @@ import org.apache.spark.sql.execution.command.{ExecutedCommandExec, LeafRunnable
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
 
 import io.lakestep.delta.ForeignWriters
-import io.lakestep.session.{Autocommit, DeltaStatements, InternalClones, Lifecycle, Redo, Sessions}
+import io.lakestep.session.{
+  Attempts, Autocommit, DeltaStatements, InternalClones, Lifecycle, Redo, Sessions
+}
 import io.lakestep.transaction.TransactionModes
 
 /**
@@ -31,7 +33,12 @@ final case class StatementAsTransaction(
     vacuumed: Option[Path])
     extends LeafRunnableCommand {
 
-  override def run(session: SparkSession): Seq[Row] = Redo(session) {
+  override def run(session: SparkSession): Seq[Row] = {
+    val attempts = Attempts.of(session)
+    Redo.whole(attempts)(once(session, attempts))(mayRepeat = true)
+  }
+
+  private def once(session: SparkSession, attempts: Attempts): Seq[Row] = {
     val transaction = Lifecycle.begin(session, None, TransactionModes())
     try {
       vacuumed.foreach { table =>
@@ -39,7 +46,8 @@ final case class StatementAsTransaction(
         DeltaStatements.open(session, transaction, table)
       }
       val rows = SparkInternals.frame(session, asked).collect().toSeq
-      if (vacuumed.isDefined) Lifecycle.rollback(session) else Lifecycle.commit(session)
+      if (vacuumed.isDefined) Lifecycle.rollback(session)
+      else Lifecycle.commit(session, attempts, _ => Vector.empty)
       rows
     } catch {
       case failure: Throwable =>

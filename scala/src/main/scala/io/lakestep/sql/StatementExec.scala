@@ -30,7 +30,8 @@ final case class StatementExec(
     child: SparkPlan,
     tables: Set[Path],
     kind: Option[StatementKind],
-    @transient client: SparkSession)
+    @transient client: SparkSession,
+    @transient typed: Option[TypedStatement])
     extends UnaryExecNode {
 
   override def output: Seq[Attribute] = child.output
@@ -54,9 +55,13 @@ final case class StatementExec(
     checkTables(open)
     (open, kind) match {
       case (Some(transaction), Some(kindOfCommand)) =>
-        transaction.runStatement(kindOfCommand, DeltaHousekeeping.invalidate(client, _)) {
-          DeltaStatements.during(transaction)(body)
-        }
+        val isTyped = !transaction.isBusy
+        val result =
+          transaction.runStatement(kindOfCommand, DeltaHousekeeping.invalidate(client, _)) {
+            DeltaStatements.during(transaction)(body)
+          }
+        if (isTyped) typed.foreach(WatchTypedStatements.ended(client, transaction, _))
+        result
       case _ => body
     }
   }
@@ -120,21 +125,26 @@ final case class StatementStrategy(session: SparkSession) extends SparkStrategy 
     commands.foreach { command =>
       BeforeAutocommit(session, command)
       if (!command.isInstanceOf[TransactionCommand])
-        Sessions.open(session).foreach(ReadSets.command(_, command))
+        Sessions.open(session).foreach { transaction =>
+          ReadSets.command(transaction, command)
+          if (CommandCatalogue.decide(command) == Decision.Harmless) transaction.changesSession()
+        }
     }
     val kind = root match {
       case _: TransactionCommand => None
       case _ => commands.headOption.filter(_ => Sessions.isOpen(session)).map(StatementKinds.of)
     }
     val tables = NoteStatementTables.of(root)
-    if (tables.isEmpty && kind.isEmpty) Nil else statement(root, tables, kind)
+    if (tables.isEmpty && kind.isEmpty) Nil
+    else statement(root, tables, kind, TypedStatement.redoable(root))
   }
 
   private def statement(
       root: LogicalPlan,
       tables: Set[Path],
-      kind: Option[StatementKind]): Seq[SparkPlan] = {
+      kind: Option[StatementKind],
+      typed: Option[TypedStatement] = None): Seq[SparkPlan] = {
     val planner = session.asInstanceOf[classic.SparkSession].sessionState.planner
-    planner.SpecialLimits(ReturnAnswer(root)).map(StatementExec(_, tables, kind, session))
+    planner.SpecialLimits(ReturnAnswer(root)).map(StatementExec(_, tables, kind, session, typed))
   }
 }

@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
 import org.apache.spark.sql.delta.lakestep.SparkInternals
 
 import io.lakestep.Errors
-import io.lakestep.session.{Lifecycle, Redo, Sessions}
+import io.lakestep.session.{Attempts, Lifecycle, Mark, Redo, SessionTransaction, Sessions, Step}
 
 /** How a block ends. */
 sealed trait BlockEnd
@@ -33,30 +33,48 @@ final case class TransactionBlock(
 }
 
 /**
- * Runs a block. Its result is that of its last query. Any failure rolls everything back; a block
- * that met a conflict is run again, as nobody has seen a result of it, and any other failure is
- * raised as it was.
+ * Runs a block. Its result is that of its last query. Any failure rolls everything back; what met a
+ * conflict is run again, as nobody has seen a result of it, and any other failure is raised as it
+ * was. Statements that have changed the session are not run again: the conflict is raised.
  */
 final case class ResolveTransactionBlock(session: SparkSession) extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    case block: TransactionBlock => Redo(session)(run(block))
+    case block: TransactionBlock =>
+      val attempts = Attempts.of(session)
+      var isSessionAsBefore = () => true
+      Redo.whole(attempts) {
+        val transaction = Lifecycle.begin(session, block.begin.name, block.begin.modes)
+        val before = Mark.of(session, transaction)
+        isSessionAsBefore = () => before.isSameSession(Mark.of(session, transaction))
+        run(block, transaction, attempts)
+      }(isSessionAsBefore())
     case other => other
   }
 
-  private def run(block: TransactionBlock): LogicalPlan = {
-    val id = Lifecycle.begin(session, block.begin.name, block.begin.modes).id
+  private def run(
+      block: TransactionBlock,
+      transaction: SessionTransaction,
+      attempts: Attempts): LogicalPlan = {
+    val id = transaction.id
+    val results = Array.fill(block.pieces.size)(Option.empty[LogicalPlan])
     try {
-      val result = block.pieces.foldLeft(Option.empty[LogicalPlan]) { (last, piece) =>
-        val found = execute(piece)
-        requireOpen(id)
-        found.orElse(last)
+      val steps = block.pieces.toVector.zipWithIndex.map { case (piece, i) =>
+        val step = Step(
+          Mark.of(session, transaction),
+          () => {
+            results(i) = execute(piece)
+            requireOpen(id)
+          }
+        )
+        step.run()
+        step
       }
       block.end match {
         case BlockEnd.Rollback => Lifecycle.rollback(session)
-        case BlockEnd.Commit => Lifecycle.commit(session)
+        case BlockEnd.Commit => Lifecycle.commit(session, attempts, _ => steps)
       }
-      result.getOrElse(LocalRelation.fromExternalRows(Nil, Nil))
+      results.flatten.lastOption.getOrElse(LocalRelation.fromExternalRows(Nil, Nil))
     } catch {
       case failure: Throwable =>
         if (Sessions.isCurrent(session, id)) {

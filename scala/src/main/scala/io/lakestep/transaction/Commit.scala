@@ -54,6 +54,8 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     }
   }
 
+  private val waiting = new Waiting(world)
+
   /** The conflict when this fails because an ABORT entry has ended the transaction meanwhile. */
   private def lateAbort(txn: BegunTransaction)(work: => Unit): Option[Conflict] =
     try {
@@ -175,8 +177,8 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     view.aborted.get(txn.id).filter(_ => amendments.obeysAborts) match {
       case Some(entry) => CommitOutcome.Conflicted(aborted(entry))
       case None =>
-        help(txn, view, staged, reads)
-        val checks = early.getOrElse(check(txn, staged, reads))
+        val gaveUp = help(txn, view, staged, reads)
+        val checks = gaveUp.toLeft(()).flatMap(_ => early.getOrElse(check(txn, staged, reads)))
         checks.flatMap(makeEntry(txn, view, staged, _)) match {
           case Left(conflict) => CommitOutcome.Conflicted(conflict)
           case Right(entry) =>
@@ -249,16 +251,19 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       txn: BegunTransaction,
       view: TimelineView,
       staged: Vector[Staged],
-      reads: Vector[ReadTable]): Unit = {
+      reads: Vector[ReadTable]): Option[Conflict] = {
     val read =
       if (amendments.helpsReads && isSerializable(txn))
         reads.flatMap(r => bindings.find(r.path)).map(_.log)
       else Vector.empty
     val logs = staged.map(_.binding.log).toSet ++ read
-    view.unfinished.filter(_.tables.exists(t => logs(t.log))).foreach { entry =>
-      view.status(entry.number).foreach(s => finish.help(entry, s.hash))
+    val met = view.unfinished.filter(_.tables.exists(t => logs(t.log)))
+    val gaveUp = met.iterator.flatMap(waiting(_, logs)).nextOption()
+    if (gaveUp.isEmpty) {
+      met.foreach(entry => view.status(entry.number).foreach(s => finish.help(entry, s.hash)))
+      observer.helped(txn.id)
     }
-    observer.helped(txn.id)
+    gaveUp
   }
 
   private def isSerializable(txn: BegunTransaction) = txn.isolation == IsolationLevel.Serializable

@@ -93,6 +93,22 @@ object ConflictCheck extends ConflictRules {
   /** The order point was lost more often than `maxAttempts`. */
   val TooManyAttempts = "too-many-attempts"
 
+  /** The conflict strategy gave up over an entry in flight. */
+  val InFlight = "entry-in-flight"
+
+  /** Whether statements still mean what they meant: nobody has changed the table itself. */
+  def isOverData(rule: String): Boolean =
+    Set(
+      DataUnderNewMetadata,
+      SameApplication,
+      SameFile,
+      SameRows,
+      ReadChanged,
+      RowIdsBaked,
+      InFlight
+    )
+      .contains(rule)
+
   /** What the user can do about a conflict. */
   def nextStep(rule: String): String = rule match {
     case TableGone =>

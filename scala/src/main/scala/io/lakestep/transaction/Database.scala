@@ -87,7 +87,35 @@ final class Database private[lakestep] (
    * @param notBelow newest version that this session has read or written, -1 for none
    */
   def pin(txn: BegunTransaction, tablePath: String, notBelow: Long): Long =
+    pinned(txn, tablePath, notBelow).version
+
+  /** As `pin`, with what tells the version from that of another table at the same path. */
+  def pinned(txn: BegunTransaction, tablePath: String, notBelow: Long): Pin =
     pins(txn, tablePath, notBelow)
+
+  /**
+   * Step 13: where a transaction goes on whose COMMIT met a conflict before the order point. The
+   * statements before `statement` read and staged nothing but what the snapshot of now has, too.
+   *
+   * None when the conflict is over no table of the transaction, so that it has ended. Stages and
+   * removes nothing.
+   */
+  def rerun(txn: BegunTransaction, touched: Seq[FirstTouch], conflict: Conflict): Option[Rerun] =
+    touched.find(t => TablePath.normalise(t.path) == TablePath.normalise(conflict.path)).map {
+      met =>
+        helpAll()
+        val now = txn.copy(
+          snapshot = math.max(timeline.known.finished, txn.snapshot),
+          requestedAtMs = math.max(clock.nowMs(), txn.requestedAtMs)
+        )
+        val changed = touched.filter(_.statement < met.statement).sortBy(_.statement)
+          .find(!isUnchanged(now, _))
+        Rerun(changed.getOrElse(met).statement, now)
+    }
+
+  private def isUnchanged(now: BegunTransaction, table: FirstTouch): Boolean =
+    try table.pin.slot.isDefined && pinned(now, table.path, table.pin.version) == table.pin
+    catch { case NonFatal(_) => false }
 
   /**
    * Versions of tables that belong to one snapshot, for a query outside a transaction: no commit of

@@ -9,6 +9,9 @@ package io.lakestep.transaction
  * @param publishAttempts how often a table's slot may be taken by others before this client stops
  *   helping; the entry stays for the next one
  * @param syncDataFiles whether data files are made durable before the order point
+ * @param conflicts what COMMIT does about entries in flight over its tables
+ * @param longestWaitMs how long `conflicts` may wait for one entry
+ * @param pause lets the calling thread wait, in milliseconds
  */
 final case class DatabaseOptions(
     publishExecutor: PublishExecutor = PublishExecutor.CallingThread,
@@ -16,4 +19,7 @@ final case class DatabaseOptions(
     putAttempts: Int = 5,
     publishAttempts: Int = 10000,
     syncDataFiles: Boolean = true,
-    rules: ConflictRules = ConflictCheck)
+    rules: ConflictRules = ConflictCheck,
+    conflicts: ConflictStrategy = FirstCommitterWins,
+    longestWaitMs: Long = 600000L,
+    pause: Long => Unit = Thread.sleep)

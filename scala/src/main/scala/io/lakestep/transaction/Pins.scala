@@ -26,7 +26,7 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
    * Conditions: LAKESTEP_TABLE_OF_ANOTHER_TIMELINE, LAKESTEP_TABLE_OVERWRITTEN,
    * LAKESTEP_SNAPSHOT_BEHIND_SESSION, LAKESTEP_SNAPSHOT_GONE, LAKESTEP_NOT_A_TABLE.
    */
-  def apply(txn: BegunTransaction, path: String, notBelow: Long): Long = {
+  def apply(txn: BegunTransaction, path: String, notBelow: Long): Pin = {
     val binding = bindings.find(path)
     val table = log(path)
     val floor = binding.filter(_ => amendments.marksBoundPins)
@@ -52,7 +52,7 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
     val version = newest(table, tail, ceiling, lowest, txn.requestedAtMs)
     if (tail.slot(version).isEmpty && !tail.checkpoints.contains(version)) throw gone(path, version)
     observer.pinned(txn.id, path, version)
-    version
+    Pin(version, tail.slot(version).map(World.stamp))
   }
 
   /** The slot before the first mark of an entry after the snapshot, if there is such a mark. */

@@ -1,7 +1,7 @@
 package io.lakestep.transaction
 
 import io.lakestep.delta.PinnedHeader
-import io.lakestep.timeline.{CommitEntry, ReadSet, Requested}
+import io.lakestep.timeline.{CommitEntry, ReadSet, Requested, SlotStamp}
 
 /**
  * What BEGIN asks for.
@@ -31,6 +31,15 @@ final case class BegunTransaction(
   def requested: Requested =
     Requested(id, name, user, application, isolation.name, snapshot, requestedAtMs)
 }
+
+/** A version that a snapshot has of a table; `slot` is how its commit file was listed, if it was. */
+final case class Pin(version: Long, slot: Option[SlotStamp])
+
+/** A table that an open transaction has met: its pin, and the number of the first statement on it. */
+final case class FirstTouch(path: String, pin: Pin, statement: Int)
+
+/** From which statement on a transaction is run again, and the transaction on its new snapshot. */
+final case class Rerun(statement: Int, txn: BegunTransaction)
 
 /**
  * A table with staged commits.
