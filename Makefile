@@ -79,7 +79,11 @@ test-python: .venv/installed $(TEST_JAR) target/s3-jars target/hdfs-jars
 	LAKESTEP_TEST_API=connect $(BIN)/python -m pytest tests/test_python_api.py -m 'not classic' \
 	  --junitxml=$(REPORTS)/pytest-connect.xml
 
-test-long: .venv/installed $(TEST_JAR) target/s3-jars target/hdfs-jars
+# A second checker of histories, beside tests/anomalies.py.
+target/adya/bin/adya:
+	cargo install adya --version 0.1.0 --no-default-features --locked --root target/adya
+
+test-long: .venv/installed $(TEST_JAR) target/s3-jars target/hdfs-jars target/adya/bin/adya
 	LAKESTEP_TEST_LONG=1 project/sbt test
 	LAKESTEP_TEST_LONG=1 $(BIN)/python -m pytest tests -m long --durations=10
 
