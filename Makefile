@@ -22,14 +22,14 @@ WHEEL_SOURCES := python/pyproject.toml python/hatch_build.py python/README.md \
 PYTHON_FOLDERS := python tests $(wildcard benchmarks)
 REPORTS := target/test-reports
 
-.PHONY: setup test test-scala test-python test-long demo bench bench-quick check wheel
+.PHONY: setup test test-scala test-python test-long check-model demo bench bench-quick check wheel
 
 setup: .venv/installed
 
 wheel: $(WHEEL)
 
 $(JAR): $(JAR_SOURCES)
-	project/sbt assembly deltaJars s3Jars
+	project/sbt assembly deltaJars s3Jars modelJars
 	touch $@
 
 # Holds what the tests and the benchmarks put into a driver: observers, a counting file system.
@@ -53,6 +53,10 @@ target/delta-jars: | $(JAR)
 target/s3-jars: | $(JAR)
 	test -d $@ || project/sbt s3Jars
 
+# The model checker of tests/model.
+target/model-jars:
+	test -d $@ || project/sbt modelJars
+
 .venv/installed: $(WHEEL) | target/delta-jars
 	$(BIN)/python -m pip install --quiet '$(WHEEL)[test,demo,check]'
 	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall $(WHEEL)
@@ -70,14 +74,18 @@ test: .venv/installed
 test-scala:
 	project/sbt test
 
-test-python: .venv/installed $(TEST_JAR) target/s3-jars
+test-python: .venv/installed $(TEST_JAR) target/s3-jars target/model-jars
 	$(BIN)/python -m pytest tests -m 'not long' --junitxml=$(REPORTS)/pytest.xml
 	LAKESTEP_TEST_API=connect $(BIN)/python -m pytest tests/test_python_api.py -m 'not classic' \
 	  --junitxml=$(REPORTS)/pytest-connect.xml
 
-test-long: .venv/installed $(TEST_JAR) target/s3-jars
+test-long: .venv/installed $(TEST_JAR) target/s3-jars target/model-jars
 	LAKESTEP_TEST_LONG=1 project/sbt test
 	LAKESTEP_TEST_LONG=1 $(BIN)/python -m pytest tests -m long --durations=10
+
+# The protocol's model at its large bounds, and broken variants of it that must fail.
+check-model: .venv/created target/model-jars
+	$(BIN)/python tests/model/check.py
 
 demo: .venv/installed $(TEST_JAR)
 	$(BIN)/python benchmarks/demo.py

