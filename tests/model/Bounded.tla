@@ -9,6 +9,7 @@ CONSTANTS
   ForeignKinds,    \* which
   Strict,          \* whether some helper judges every foreign commit a conflict
   Sleepers,        \* how many puts may be under way for any length of time
+  Forbidden,       \* tables that foreign clients cannot write
   Collects         \* whether dead transactions are ended and their files deleted
 
 (* Whoever rewrites the cell conflicts with whoever did so or read it; appends conflict with readers alone. *)
@@ -19,7 +20,7 @@ Clash(kind, y, t) == {x \in Transactions :
        [] kind = "alter" -> t \in Touched(x)
        [] kind \in {"publish", "undo"} ->
             t \in shape[x].reads \/ (t \in shape[x].capable /\ t \in shape[y].capable)
-       [] kind = "close" -> FALSE}
+       [] kind \in {"close", "reserve"} -> FALSE}
 Suspect(kind, y, t) ==
   IF Strict /\ kind \notin Kinds THEN {x \in Transactions : t \in shape[x].writes} ELSE Clash(kind, y, t)
 
@@ -51,9 +52,9 @@ Next ==
        \/ Put(p, ClashOf(p), ClashOf(p))
        \/ \E s \in 1..Sleepers : FallAsleep(s, p)
   \/ \E s \in 1..Sleepers : asleep[s] # <<>> /\ WakeUp(s, ClashOf(asleep[s][1]), ClashOf(asleep[s][1]))
-  \/ \E t \in Tables, kind \in ForeignKinds :
+  \/ \E t \in Tables \ Forbidden, kind \in ForeignKinds :
        ForeignCommits < Commits /\ Foreign(t, kind, Clash(kind, 0, t), Suspect(kind, 0, t))
   \/ Collects /\ \E x \in Transactions : (~Aborted(x) /\ EndOthers({x})) \/ Collect(x)
 
-Spec == Init /\ [][Next]_vars
+OrderedIsCommitted == OrderIsCommit(Forbidden)
 ==============================================================================

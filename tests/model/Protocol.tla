@@ -13,7 +13,8 @@ EXTENDS Naturals, Sequences, FiniteSets
 CONSTANT Off     \* the safeguards that are taken away
 
 VARIABLES
-  shape,         \* per transaction: writes, capable, two (tables with two parts), reads, fenced
+  shape,         \* per transaction its tables: writes, of these capable (conflict-capable), two (with
+                 \* two parts), reserves (mode `reserve`); and reads
   log,           \* per table: its commits, slot by slot
   line,          \* the timeline's entries, number by number
   outcome,       \* per transaction: "none", "completed", "aborting"
@@ -48,17 +49,18 @@ FinishedPrefix == Max({n \in DOMAIN line : \A m \in 1..n : IsFinishedEntry(m)})
 (* A table's log.  A commit says whom it conflicts with: `clash` by the rules of everybody, *)
 (* `suspect` by those of some helper, too. *)
 
-Kinds == {"publish", "close", "undo"}
+Kinds == {"reserve", "publish", "close", "undo"}
 IsOf(c, x) == c.kind \in Kinds /\ c.of = x
 Base(x, t) == owner[x].base[t]
 After(x, t) == (Base(x, t) + 1)..Len(log[t])
 Own(x, t) == {i \in After(x, t) : IsOf(log[t][i], x)}
 OwnOf(x, t, kind) == {i \in Own(x, t) : log[t][i].kind = kind}
+Parts(x, t) == OwnOf(x, t, "publish")
 Settlements(x, t) == OwnOf(x, t, "close") \cup OwnOf(x, t, "undo")
 LastPart(x, t) == IF t \in shape[x].two THEN 2 ELSE 1
 
 (* The vote of the table: its last part is published. *)
-Votes(x, t) == {i \in OwnOf(x, t, "publish") : ~Has("PartsInMarks") \/ log[t][i].part = LastPart(x, t)}
+Votes(x, t) == {i \in Parts(x, t) : ~Has("PartsInMarks") \/ log[t][i].part = LastPart(x, t)}
 
 (* What whoever walks the log meets before the vote: a conflict, or a table that was settled already. *)
 Evidence(x, t) ==
@@ -74,7 +76,7 @@ MarksAfter(t, n) == {i \in DOMAIN log[t] : log[t][i].kind \in Kinds /\ Number(lo
 (* Somebody has changed what we published; with one cell a table that cannot be taken back. *)
 HasResidue(x, t) ==
   /\ t \in shape[x].capable
-  /\ \E i \in OwnOf(x, t, "publish"), j \in DOMAIN log[t] : i < j /\ log[t][j].kind = "rewrite"
+  /\ \E i \in Parts(x, t), j \in DOMAIN log[t] : i < j /\ log[t][j].kind = "rewrite"
 
 -----------------------------------------------------------------------------
 (* Steps 7 to 9: what anyone may put, judged by what stands in the files.  *)
@@ -86,9 +88,16 @@ MayPublish(x, t, part) ==
   /\ Settlements(x, t) = {}
   /\ MarksAfter(t, Number(x)) = {}
   /\ \A i \in After(x, t) : x \notin log[t][i].clash
-  /\ {log[t][i].part : i \in Own(x, t)} = 1..(part - 1)
+  /\ {log[t][i].part : i \in Parts(x, t)} = 1..(part - 1)
   /\ part <= LastPart(x, t)
   /\ Has("CapableFirst") /\ t \notin shape[x].capable => \A u \in shape[x].capable : Published(x, u)
+  /\ Has("ReservesAll") \/ t \notin shape[x].reserves => \A u \in shape[x].reserves : OwnOf(x, u, "reserve") # {}
+
+(* Mode `reserve`: a fence in each of several conflict-capable tables, before any is published. *)
+MayReserve(x, t) ==
+  /\ IsOrdered(x) /\ t \in shape[x].reserves
+  /\ Own(x, t) = {}
+  /\ \A i \in After(x, t) : x \notin log[t][i].clash
 
 MayComplete(x) == IsOrdered(x) /\ \A t \in shape[x].writes : Published(x, t)
 
@@ -97,14 +106,14 @@ MayAbort(x) == IsOrdered(x) /\ IsConflicting(x)
 MaySettle(x) ==
   outcome[x] = "aborting" \/ (~Has("DecidesFirst") /\ outcome[x] = "none" /\ MayAbort(x))
 
-MayClose(x, t) == MaySettle(x) /\ Has("Closes") /\ t \in shape[x].writes /\ Own(x, t) = {}
+MayClose(x, t) == MaySettle(x) /\ Has("Closes") /\ t \in shape[x].writes /\ Parts(x, t) \cup Settlements(x, t) = {}
 
 MayUndo(x, t) ==
   /\ MaySettle(x) /\ t \in shape[x].writes
-  /\ Own(x, t) # {} /\ Settlements(x, t) = {}
+  /\ Parts(x, t) # {} /\ Settlements(x, t) = {}
   /\ Has("EndsWithResidue") \/ ~HasResidue(x, t)
 
-IsSettled(x, t) == Settlements(x, t) # {} \/ (~Has("Closes") /\ Own(x, t) = {})
+IsSettled(x, t) == Settlements(x, t) # {} \/ (~Has("Closes") /\ Parts(x, t) = {})
 MayEnd(x) == outcome[x] = "aborting" /\ \A t \in shape[x].writes : IsSettled(x, t)
 
 (* A put is a record; its slot is the one after the head that its maker listed. *)
@@ -112,13 +121,15 @@ InLog(kind, x, t, part) == [kind |-> kind, of |-> x, table |-> t, part |-> part,
 Ending(kind, x) == [kind |-> kind, of |-> x]
 
 PutsFor(x) ==
-  UNION {{InLog("publish", x, t, 1), InLog("publish", x, t, 2), InLog("close", x, t, 1), InLog("undo", x, t, 1)}
+  UNION {{InLog("publish", x, t, 1), InLog("publish", x, t, 2), InLog("close", x, t, 1), InLog("undo", x, t, 1),
+          InLog("reserve", x, t, 0)}
     : t \in shape[x].writes}
   \cup {Ending(kind, x) : kind \in {"completed", "aborting", "rolled back"}}
 
 (* Whether somebody who knows all that stands there now may make the put. *)
 May(p) ==
   CASE p.kind = "publish" -> MayPublish(p.of, p.table, p.part)
+    [] p.kind = "reserve" -> MayReserve(p.of, p.table)
     [] p.kind = "close" -> MayClose(p.of, p.table)
     [] p.kind = "undo" -> MayUndo(p.of, p.table)
     [] p.kind = "completed" -> MayComplete(p.of)
@@ -230,9 +241,13 @@ Collect(x) ==
   /\ collected' = collected \cup {x}
   /\ UNCHANGED <<shape, log, line, outcome, ended, owner, asleep>>
 
+(* Between the fence and what takes it off no other client can write the table. *)
+IsFenced(t) == \E x \in Transactions :
+  IsOrdered(x) /\ OwnOf(x, t, "reserve") # {} /\ Parts(x, t) \cup Settlements(x, t) = {}
+
 (* Of a client without Lakestep. *)
 Foreign(t, kind, clash, suspect) ==
-  /\ kind \in {"append", "rewrite", "alter"}
+  /\ kind \in {"append", "rewrite", "alter"} /\ ~IsFenced(t)
   /\ log' = [log EXCEPT ![t] = Append(@,
        [kind |-> kind, of |-> 0, part |-> 0, clash |-> clash, suspect |-> suspect])]
   /\ UNCHANGED <<shape, line, outcome, ended, owner, collected, asleep>>
@@ -247,7 +262,7 @@ AllOf(x, t, kind) == {i \in All(x, t) : log[t][i].kind = kind}
 
 (* I1: completed means every part everywhere; rolled back means that nothing is left that was not undone. *)
 AllOrNothing == \A x \in Ordered, t \in Tables :
-  /\ x \in Completed /\ t \in shape[x].writes => {log[t][i].part : i \in All(x, t)} = 1..LastPart(x, t)
+  /\ x \in Completed /\ t \in shape[x].writes => {log[t][i].part : i \in AllOf(x, t, "publish")} = 1..LastPart(x, t)
   /\ x \in ended => \A i \in AllOf(x, t, "publish") : \E j \in AllOf(x, t, "undo") : i < j
   /\ \A i \in AllOf(x, t, "close") \cup AllOf(x, t, "undo") : \A j \in All(x, t) : j <= i
 
@@ -291,7 +306,10 @@ NoNeedlessAbort == \A x \in Ordered : outcome[x] = "aborting" =>
 (* I6: whoever comes next can go on with every entry that has no end; each put brings it nearer to it. *)
 SomebodyCanFinish == \A x \in Ordered : IsFinished(x) \/ \E p \in PutsFor(x) : May(p) /\ IsFree(p)
 
-(* I7: with at most one conflict-capable table, in one part, nothing visible is undone. *)
+(* I7: with at most one conflict-capable table, in one part, or with `reserve`, nothing visible is undone. *)
 NothingUndoneNeedlessly == \A x \in Ordered :
-  Cardinality(shape[x].capable) <= 1 /\ shape[x].two = {} => \A t \in Tables : AllOf(x, t, "undo") = {}
+  (Cardinality(shape[x].capable) <= 1 /\ shape[x].two = {}) \/ shape[x].reserves = shape[x].capable => \A t \in Tables : AllOf(x, t, "undo") = {}
+
+(* `forbid`: if no other client can write its tables, an ordered transaction is committed. *)
+OrderIsCommit(fenced) == \A x \in Ordered : shape[x].writes \subseteq fenced => outcome[x] # "aborting"
 =============================================================================

