@@ -243,7 +243,7 @@ Collect(x) ==
 
 (* Between the fence and what takes it off no other client can write the table. *)
 IsFenced(t) == \E x \in Transactions :
-  IsOrdered(x) /\ OwnOf(x, t, "reserve") # {} /\ Parts(x, t) \cup Settlements(x, t) = {}
+  IsOrdered(x) /\ t \in shape[x].reserves /\ OwnOf(x, t, "reserve") # {} /\ Parts(x, t) \cup Settlements(x, t) = {}
 
 (* Of a client without Lakestep. *)
 Foreign(t, kind, clash, suspect) ==

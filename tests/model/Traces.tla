@@ -5,21 +5,21 @@ EXTENDS Protocol, TLC
 CONSTANT Histories
 
 VARIABLES
-  history,       \* which
-  at             \* the event that comes next
+  seed,          \* of the history
+  events         \* what is still to happen in it
 
-Now == Histories[history]
-Names == DOMAIN Now.shapes
+Begins(h) ==
+  /\ seed = h.seed
+  /\ events = h.events
+  /\ shape = h.shapes
+  /\ log = [t \in h.tables |-> <<>>]
+  /\ outcome = [x \in DOMAIN h.shapes |-> "none"]
+  /\ owner = [x \in DOMAIN h.shapes |-> Idle]
 
 Init ==
-  /\ history \in DOMAIN Histories
-  /\ at = 1
-  /\ shape = Now.shapes
-  /\ log = [t \in Now.tables |-> <<>>]
+  /\ \E i \in DOMAIN Histories : Begins(Histories[i])
   /\ line = <<>>
-  /\ outcome = [x \in Names |-> "none"]
   /\ ended = {}
-  /\ owner = [x \in Names |-> Idle]
   /\ collected = {}
   /\ asleep = <<>>
 
@@ -35,14 +35,13 @@ Happens(e) ==
     [] e.do = "put" -> Put(InLog(e.kind, e.of, e.table, e.n), e.clash, e.suspect)
     [] e.do = "end" -> Put(Ending(e.kind, e.of), {}, {})
 
-IsOver == at > Len(Now.events)
-Event == Happens(Now.events[at])
+Event == Happens(Head(events))
 
 Next ==
-  /\ ~IsOver
-  /\ UNCHANGED history
-  /\ IF ENABLED Event THEN Event /\ at' = at + 1
-     ELSE /\ PrintT(<<"rejected", Now.seed, at, Now.events[at].do>>)
-          /\ at' = Len(Now.events) + 1
+  /\ events # <<>>
+  /\ UNCHANGED seed
+  /\ IF ENABLED Event THEN Event /\ events' = Tail(events)
+     ELSE /\ PrintT(<<"rejected", seed, Len(events), Head(events).do>>)
+          /\ events' = <<>>
           /\ UNCHANGED vars
 ==============================================================================

@@ -1,7 +1,7 @@
 """Checks the model of the commit protocol with TLC, the sound protocol and broken variants of it.
 
-``python tests/model/check.py`` runs all bounds, ``--small`` those of ``make test``; names of runs choose
-some. Fails when a sound run breaks a guarantee, or a broken variant breaks none.
+``python tests/model/check.py`` runs all bounds, ``--small`` those of ``make test``; names choose
+runs. Fails when a sound run breaks a guarantee, or a broken variant breaks none.
 """
 
 from __future__ import annotations

@@ -24,10 +24,10 @@ BATCH = 100
 
 @dataclass(frozen=True)
 class Rejected:
-    """A history in which an event is no step of the model; events count from 1."""
+    """A history in which an event is no step of the model, and how many events were left then."""
 
     seed: int
-    event: int
+    left: int
     kind: str
 
 
