@@ -26,8 +26,8 @@ TRACED = (
     "SomebodyCanFinish",
 )
 
-# Planted faults whose harm is in what the model speaks of.
-FAULTS = ("W0", "W1", "W2", "W3", "W4", "W5", "W8", "W11", "W12")
+# Planted faults whose harm is in the files; that of W3 is in what readers see, who put none.
+FAULTS = ("W0", "W1", "W2", "W4", "W5", "W8", "W12")
 
 
 @pytest.mark.parametrize(
