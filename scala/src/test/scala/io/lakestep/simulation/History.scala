@@ -36,6 +36,9 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
   private val roots =
     if (scenario.secondRoot.isEmpty) Vector(MainRoot) else Vector(MainRoot, OtherRoot)
 
+  /** Whether some client judges every foreign commit a conflict. */
+  def isStrict: Boolean = scenario.strictHelpers > 0
+
   /** Runs it; gives the world with every broken invariant in it. */
   def run(): World = {
     world.tables.foreach(create)
@@ -48,7 +51,7 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
         if (!a.isDone) world.violated(s"I6 ${a.name} waits for ever")
         a.failure.foreach(e => world.violated(s"UNEXPECTED ${a.name}: ${describe(e)}"))
       }
-      try new Judge(world, roots, scenario.strictHelpers > 0).judge()
+      try new Judge(world, roots, isStrict).judge()
       catch { case NonFatal(e) => world.violated(s"UNEXPECTED the judge: ${describe(e)}") }
     }
     world

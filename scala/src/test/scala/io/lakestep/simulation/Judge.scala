@@ -16,6 +16,7 @@ final class Judge(
     world: World,
     roots: Vector[String],
     strict: Boolean) {
+  import Judge.isConflict
 
   private val attempts = world.attempts
 
@@ -132,13 +133,6 @@ final class Judge(
 
   private def between(log: TrueLog, after: Long, before: Long): Vector[LogCommit] =
     log.commits.slice((after + 1).toInt, before.toInt)
-
-  private def isConflict(write: PlannedWrite, commit: LogCommit): Boolean =
-    commit.actions.exists {
-      case r: RemoveFile => write.removes(r.path) || write.adds(r.path)
-      case _: MetaData => true
-      case _ => false
-    } || ((write.readsAll || write.changesHeader) && commit.changesData)
 
   private def aborted(
       c: CommitEntry,
@@ -370,4 +364,15 @@ final class Judge(
       case _ => ()
     }
   }
+}
+
+object Judge {
+
+  /** Whether a commit between pin and publish excludes what a transaction does. */
+  def isConflict(write: PlannedWrite, commit: LogCommit): Boolean =
+    commit.actions.exists {
+      case r: RemoveFile => write.removes(r.path) || write.adds(r.path)
+      case _: MetaData => true
+      case _ => false
+    } || ((write.readsAll || write.changesHeader) && commit.changesData)
 }
