@@ -243,9 +243,7 @@ def test_stream_into_a_closed_table_is_refused(spark, arena, tmp_path):
     assert head(table.path) == version
 
 
-def test_new_table_cannot_be_closed_and_a_mode_that_there_is_not_is_refused(
-    spark, arena, tmp_path
-):
+def test_new_table_cannot_be_closed_and_a_mode_that_there_is_not_is_refused(spark, arena, tmp_path):
     with refused("LAKESTEP_FOREIGN_WRITERS_OF_NEW_TABLE", "0A000"):
         spark.sql(
             f"CREATE TABLE delta.`{tmp_path}/new` (id INT) USING delta "
