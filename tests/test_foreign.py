@@ -135,3 +135,16 @@ def test_statement_of_plain_delta_under_a_transaction(
         assert new == [row for row in after if ours or row != '[1, "a"]']
         assert len(plain.ask("sql", text=f"SELECT id FROM {name} WHERE v = 'new'")) == 1
     assert spark.sql(f"SELECT * FROM {beside} WHERE id = 9").count() == (rule is None)
+
+
+def test_transaction_older_than_the_retention_of_deleted_files_is_warned_of(drivers, tmp_path):
+    lake = Lake(tmp_path, 2)
+    [driver] = drivers(1)
+    session = driver.session(lake.root)
+    keep = "ALTER TABLE {} SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval {}')"
+    young, old = (f"delta.`{path}`" for path in lake.tables)
+    session.sql(keep.format(young, "7 days"), keep.format(old, "0 seconds"))
+    session.sql("BEGIN", *lake.sql(UPDATE), "COMMIT")
+    [warning] = [line for line in driver.log.read_text().splitlines() if "RetentionDur" in line]
+    assert "WARN" in warning
+    assert lake.tables[1] in warning

@@ -1,5 +1,6 @@
 """Tables and timeline on S3: moto's server, real s3a, real drivers, delta-rs beside them."""
 
+import deltalake
 import pytest
 
 from driver import DriverDied, DriverError
@@ -107,6 +108,18 @@ def test_nobody_has_vouched_for_foreign_writers(s3, s3_drivers):
     assert rows(session, tables) == [[OLD, OTHER]] * 2
     session.sql("SET spark.lakestep.foreignWriters = allow", *each(UPDATE, tables), "COMMIT")
     assert [s3.rows(path) for path in tables] == [[NEW, OTHER]] * 2
+
+
+def test_closing_a_table_says_who_else_writes_it(s3, s3_drivers):
+    path = s3.table("closed/t")
+    session = s3_drivers[0].session(**{"spark.lakestep.root": f"s3a://{BUCKET}/closed/timeline"})
+    closing = "ALTER TABLE {} SET TBLPROPERTIES ('lakestep.foreignWriters' = 'forbid')"
+    session.sql(*each(closing, [path]))
+    session.sql("BEGIN", *each(UPDATE, [path]), "COMMIT")
+    session.sql(*each("INSERT INTO {} VALUES (3, 'alone')", [path]))
+    with pytest.raises(deltalake.exceptions.DeltaError, match="lakestepTransactions"):
+        s3.append(path, (4, "foreign"))
+    assert s3.rows(path) == [NEW, OTHER, (3, "alone")]
 
 
 @pytest.mark.parametrize("step", ["beforeOrder:1", "published:1"])
