@@ -1,13 +1,19 @@
 """S3 on this machine: moto's server, and drivers and delta-rs that reach it."""
 
+import os
+import subprocess
 import threading
 import urllib.request
+from pathlib import Path
 
+import pyspark
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
+import lakestep
 from driver import TEST_JAR
 from lake import append, rows_of
+from plain_delta import FAST_START
 
 JARS = TEST_JAR.parent / "s3-jars"
 BUCKET = "lake"
@@ -37,6 +43,22 @@ class Bucket:
             "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
             **{f"spark.hadoop.fs.s3a.{key}": value for key, value in s3a.items()},
         }
+
+    def halted(self, name, every):
+        """How often a client was halted in a commit, and in a rollback, without Spark."""
+        settings = self.driver_settings
+        spark = f"{Path(pyspark.__file__).parent}/jars/*"
+        jars = [*settings.pop("spark.jars").split(","), lakestep.jar_path(), spark]
+        hadoop = [f"{key.removeprefix('spark.hadoop.')}={value}" for key, value in settings.items()]
+        program = ["io.lakestep.testing.HaltedRequests", f"s3a://{BUCKET}/{name}", str(every)]
+        done = subprocess.run(
+            ["java", *FAST_START.split(), "-cp", os.pathsep.join(jars), *program, *hadoop],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        [numbers] = [line.split()[1:] for line in done.stdout.splitlines() if "HALTED" in line]
+        return map(int, numbers)
 
     @property
     def storage_options(self):

@@ -141,3 +141,12 @@ def test_what_a_dead_driver_left_on_s3_is_finished_by_another(s3, s3_drivers, po
     assert rows(session, tables) == expected == [s3.rows(path) for path in tables]
     session.sql("BEGIN", *each("DELETE FROM {} WHERE id = 2", tables), "COMMIT")
     assert [s3.rows(path) for path in tables] == [table[:1] for table in expected]
+
+
+@pytest.mark.parametrize(
+    "every", [pytest.param(23, id="some"), pytest.param(1, id="all", marks=pytest.mark.long)]
+)
+def test_client_that_halts_at_a_request_leaves_all_or_nothing(s3, every):
+    commit, rollback = s3.halted(f"halted/{every}", every)
+    assert commit * every >= 60
+    assert rollback * every >= 80

@@ -189,13 +189,12 @@ private[lakestep] object Lake {
 }
 
 /** Two tables, and a transaction that rewrites a1 in A, or appends there, and rewrites b1 in B. */
-private[lakestep] class TwoTables(rewriteA: Boolean = true) {
-  val lake: Lake = Lake.inMemory()
+private[lakestep] class TwoTables(rewriteA: Boolean = true, val lake: Lake = Lake.inMemory()) {
   lake.create("A", "a1")
   lake.create("B", "b1")
 
-  def run(observer: CommitObserver): CommitOutcome = {
-    val db = lake.client(observer)
+  def run(observer: CommitObserver, stores: ObjectStores = lake.stores): CommitOutcome = {
+    val db = lake.client(observer, stores = stores)
     val txn = lake.begin(db)
     if (rewriteA) lake.stage(txn, "A", 0, lake.remove("a1"), lake.add("a2"))
     else lake.stage(txn, "A", 0, lake.add("a2"))

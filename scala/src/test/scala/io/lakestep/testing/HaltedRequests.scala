@@ -1,0 +1,115 @@
+package io.lakestep.testing
+
+import java.util.concurrent.atomic.AtomicInteger
+
+import org.apache.hadoop.conf.Configuration
+
+import io.lakestep.storage.{HadoopObjectStores, ObjectStore, ObjectStores, PutOutcome, StoredFile}
+import io.lakestep.timeline.{CommitEntry, EntryTable}
+import io.lakestep.transaction.{
+  CommitObserver, CommitOutcome, Crash, Lake, ManualClock, RecoveryReport, TwoTables
+}
+
+/** A store whose client stops for ever at one of its requests, before its effect or after it. */
+private final class HaltingStore(inner: ObjectStore, at: Int, after: Boolean) extends ObjectStore {
+
+  private val requests = new AtomicInteger
+
+  def hasHalted: Boolean = requests.get >= at
+
+  private def request[A](effect: => A): A = {
+    val number = requests.incrementAndGet()
+    if (number > at || (number == at && !after)) throw new Crash
+    val answer = effect
+    if (number == at) throw new Crash
+    answer
+  }
+
+  override def putIfAbsent(path: String, bytes: Array[Byte]): PutOutcome =
+    request(inner.putIfAbsent(path, bytes))
+  override def get(path: String): Option[Array[Byte]] = request(inner.get(path))
+  override def list(dir: String, from: String): Vector[StoredFile] = request(inner.list(dir, from))
+  override def folders(dir: String): Vector[String] = request(inner.folders(dir))
+  override def exists(path: String): Boolean = request(inner.exists(path))
+  override def delete(path: String): Unit = request(inner.delete(path))
+  override def deleteFolder(dir: String): Unit = request(inner.deleteFolder(dir))
+  override def sync(path: String): Unit = request(inner.sync(path))
+}
+
+/**
+ * A transaction over two tables whose client halts at a request; another client finishes it. Run
+ * again and again, each time on new tables and at a later request, until nothing halts any more.
+ *
+ * As a program: the folder, every how many requests, and settings of Hadoop as `key=value`. Prints
+ * how often a client was halted in a commit and in a rollback.
+ */
+private[lakestep] object HaltedRequests {
+
+  def main(arguments: Array[String]): Unit = {
+    val configuration = new Configuration
+    arguments.drop(2).foreach { setting =>
+      val (key, value) = setting.splitAt(setting.indexOf('='))
+      configuration.set(key, value.drop(1))
+    }
+    val (base, every) = (arguments(0), arguments(1).toInt)
+    val store = new HadoopObjectStores(configuration).forPath(base)
+    val halts = Seq(false, true).map(conflict => run(store, s"$base/$conflict", every, conflict))
+    println(s"HALTED ${halts.mkString(" ")}")
+    // Clients of a store may leave threads behind.
+    System.exit(0)
+  }
+
+  /**
+   * @param conflict whether a foreign commit between two publishes makes it a rollback
+   * @return how often a client was halted; throws `AssertionError` for half a transaction
+   */
+  def run(store: ObjectStore, base: String, every: Int, conflict: Boolean): Int =
+    Iterator.iterate(1)(_ + every).map { at =>
+      Seq(false, true).count(after => isHalted(store, s"$base/$at-$after", at, after, conflict))
+    }.takeWhile(_ > 0).sum
+
+  private def isHalted(
+      store: ObjectStore,
+      base: String,
+      at: Int,
+      after: Boolean,
+      conflict: Boolean): Boolean = {
+    val halting = new HaltingStore(store, at, after)
+    val scene = new TwoTables(lake = new Lake(store, new ManualClock, base))
+    val lake = scene.lake
+    val outcome =
+      try Some(scene.run(
+          if (conflict) rewritesB(lake) else CommitObserver.Silent,
+          ObjectStores.single(halting)
+        ))
+      catch { case _: Crash => None }
+    val helper = lake.client()
+    assert(helper.recover().failed.isEmpty, base)
+    val (a, b) = (lake.live("A"), lake.live("B"))
+    val isWhole = a == Set("a2") && b == Set("b2")
+    val isNothing = a == Set("a1") && (b == Set("b1") || (conflict && b == Set("b3")))
+    assert(isWhole || isNothing, s"$base: $a, $b")
+    outcome.foreach {
+      case _: CommitOutcome.Committed => assert(isWhole, base)
+      case _: CommitOutcome.Conflicted => assert(isNothing, base)
+      case _ => ()
+    }
+    assert(helper.recover() == RecoveryReport(Vector.empty, Vector.empty), base)
+    val next = lake.begin(helper)
+    Seq("A", "B").foreach(t => lake.stage(next, t, lake.head(t), lake.add("later")))
+    val written = Seq("A", "B").map(t => lake.written(t, lake.head(t)))
+    assert(helper.commit(next, written).isInstanceOf[CommitOutcome.Committed], base)
+    halting.hasHalted
+  }
+
+  /** A writer of its own, that no request of the client counts. */
+  private def rewritesB(lake: Lake): CommitObserver = new CommitObserver {
+    private var isDone = false
+    override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+      if (t.name == "A" && !isDone) {
+        isDone = true
+        lake.foreign("B", lake.remove("b1"), lake.add("b3"))
+        ()
+      }
+  }
+}
