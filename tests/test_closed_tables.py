@@ -1,6 +1,7 @@
 """Tables that only transactions write (`lakestep.foreignWriters` = forbid)."""
 
 import json
+import threading
 from pathlib import Path
 
 import deltalake
@@ -14,7 +15,7 @@ import statement_kinds
 import table_kinds
 import table_state
 from arena import head, read_by_delta_rs
-from lake import append, rewrite
+from lake import Lake, append, rewrite
 from transactions import begin, commit, refused, rollback
 
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("interpreted", "no_transaction_left")]
@@ -200,6 +201,8 @@ def test_vacuum_deletes_what_no_version_within_the_retention_needs(spark, arena)
     before = rows(spark, table)
     files = set(Path(table.path).glob("*.parquet"))
     spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    # By default VACUUM looks for files in 10,000 tasks.
+    spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "2")
     vacuum = f"VACUUM {table.sql} RETAIN 0 HOURS"
     named = {row.path for row in spark.sql(f"{vacuum} DRY RUN").collect()}
     assert {Path(path.removeprefix("file:")) for path in named} <= files
@@ -218,7 +221,7 @@ def test_programs_write_a_closed_table_like_any_other(spark, arena):
     table = closed(spark, arena)
     frame = spark.sql("SELECT 200 AS id, 'a' AS part, 'frame' AS v, 1 AS n")
     frame.write.format("delta").mode("append").save(table.path)
-    frame.write.mode("append").saveAsTable(table.sql)
+    frame.write.format("delta").mode("append").saveAsTable(table.sql)
     frame.writeTo(table.sql).append()
     target = DeltaTable.forPath(spark, table.path)
     target.update("id = 200", {"v": "'updated'"})
@@ -226,6 +229,35 @@ def test_programs_write_a_closed_table_like_any_other(spark, arena):
     target.optimize().executeCompaction()
     assert is_closed(table.path)
     assert not any("200" in row for row in rows(spark, table))
+
+
+def insert_aside(spark, table):
+    """Insert on a thread of its own; `joined` waits for it."""
+    spark.aside = threading.Thread(target=spark.sql, args=[f"INSERT INTO {table} VALUES (3, 'x')"])
+    spark.aside.start()
+
+
+def joined(spark):
+    spark.aside.join()
+
+
+def test_other_threads_of_the_session_are_not_part_of_the_transaction(drivers, tmp_path):
+    lake = Lake(tmp_path, 2)
+    shut, other = (f"delta.`{path}`" for path in lake.tables)
+    [driver] = drivers(1)
+    session = driver.session(lake.root)
+    session.sql(CLOSE.format(shut), "DECLARE VARIABLE three = 3")
+    with driver.halts("beforeOrder:1") as halts:
+        session.call("test_closed_tables:insert_aside", table=shut)
+        assert halts.reached() == "beforeOrder:1"
+        session.sql(f"INSERT INTO {other} VALUES (3, 'at once')")
+        assert (3, "at once") in lake.rows(lake.tables[1])
+        assert len(lake.rows(lake.tables[0])) == 2
+        halts.go()
+        session.call("test_closed_tables:joined")
+    assert (3, "x") in lake.rows(lake.tables[0])
+    session.sql(f"UPDATE {shut} SET v = 'variable' WHERE id = three")
+    assert (3, "variable") in lake.rows(lake.tables[0])
 
 
 def test_stream_into_a_closed_table_is_refused(spark, arena, tmp_path):

@@ -1,5 +1,7 @@
 package io.lakestep.session
 
+import scala.util.Try
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
@@ -34,11 +36,20 @@ object Autocommit {
     else uris.view.mapValues(Databases.of(session).consistent(versions)).toMap
   }
 
-  /** Whether the table, as this process knows it, takes no commits but those of transactions. */
-  def isFenced(session: SparkSession, table: Path): Boolean = {
-    val conf = session.sessionState.newHadoopConf()
-    isBound(uri(table, conf), conf) && DeltaFence.isOn(session, table)
-  }
+  /**
+   * Whether the table takes no commits but those of transactions. Where that is unknown Delta's
+   * transaction meets the feature.
+   *
+   * @param isLoaded whether the analysis of the statement has loaded the table
+   */
+  def isFenced(session: SparkSession, table: Path, isLoaded: Boolean): Boolean =
+    Try {
+      if (isLoaded) DeltaFence.isOn(session, table)
+      else {
+        val conf = session.sessionState.newHadoopConf()
+        isBound(uri(table, conf), conf) && DeltaFence.isOnNow(session, table)
+      }
+    }.getOrElse(false)
 
   /** The path that stores know a table by. */
   private def uri(table: Path, conf: Configuration): String =

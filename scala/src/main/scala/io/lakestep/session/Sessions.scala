@@ -6,6 +6,7 @@ import java.util.concurrent.ConcurrentHashMap
 import org.apache.spark.sql.SparkSession
 
 import io.lakestep.Errors
+import io.lakestep.delta.DeltaHousekeeping
 import io.lakestep.timeline.Conflict
 import io.lakestep.transaction.Database
 
@@ -124,6 +125,17 @@ object Sessions {
       val newest = math.max(s.seenEntries.getOrElse(database, -1L), entry)
       s.seenEntries = s.seenEntries.updated(database, newest)
     }
+  }
+
+  /** What a session learns of a transaction that ran for it in another one. */
+  private[lakestep] def learn(session: SparkSession, from: SparkSession): Unit = {
+    val (mine, theirs) = (slot(session), slot(from))
+    slots.synchronized(theirs.seenEntries).foreach { case (database, entry) =>
+      saw(session, database, entry)
+    }
+    slots.synchronized { mine.lastConflict = theirs.lastConflict.orElse(mine.lastConflict) }
+    from.conf.getOption(DeltaHousekeeping.LastCommitVersion)
+      .foreach(session.conf.set(DeltaHousekeeping.LastCommitVersion, _))
   }
 
   private[lakestep] def set(session: SparkSession, state: SessionState): Unit = {

@@ -33,9 +33,12 @@ final case class StatementAsTransaction(
     vacuumed: Option[Path])
     extends LeafRunnableCommand {
 
+  /** In a session of its own: other threads of the user's go on outside of the transaction. */
   override def run(session: SparkSession): Seq[Row] = {
     val attempts = Attempts.of(session)
-    Redo.whole(attempts)(once(session, attempts))(mayRepeat = true)
+    val own = SparkInternals.cloned(session, asked)
+    try Redo.whole(attempts)(once(own, attempts))(mayRepeat = true)
+    finally Sessions.learn(session, own)
   }
 
   private def once(session: SparkSession, attempts: Attempts): Seq[Row] = {
@@ -85,10 +88,13 @@ object StatementAsTransaction {
     case _ => false
   }
 
-  private def mustBe(session: SparkSession, command: Command): Boolean =
+  private def mustBe(session: SparkSession, command: Command): Boolean = {
+    // `DataFrameWriter.save` meets its table only when it runs.
+    val isLoaded = !command.isInstanceOf[SaveIntoDataSourceCommand]
     (CommandCatalogue.decide(command) == Decision.Staged || isVacuum(command)) &&
-      (changesMode(command) ||
-        BeforeAutocommit.tables(command).exists(Autocommit.isFenced(session, _)))
+    (changesMode(command) ||
+      BeforeAutocommit.tables(command).exists(Autocommit.isFenced(session, _, isLoaded)))
+  }
 
   private def changesMode(command: Command): Boolean = command match {
     case set: SetTableProperties => set.properties.keys.exists(ForeignWriters.isProperty)

@@ -13,6 +13,10 @@ object DeltaFence {
   def isOn(session: SparkSession, table: Path): Boolean =
     isOn(DeltaLog.forTable(session, table).unsafeVolatileSnapshot)
 
+  /** As of now. */
+  def isOnNow(session: SparkSession, table: Path): Boolean =
+    isOn(DeltaLog.forTable(session, table).update())
+
   def isOn(snapshot: SnapshotDescriptor): Boolean =
     snapshot.protocol.writerFeatureNames(ForeignWriters.Feature)
 }

@@ -1,7 +1,10 @@
 package org.apache.spark.sql.delta.lakestep
 
+import java.util.Locale
+
 import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
 import org.apache.spark.sql.{classic, SparkSession}
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogPlugin}
 import org.apache.spark.sql.execution.CacheManager
@@ -42,4 +45,23 @@ object SparkInternals {
   /** The frame of a parsed plan; a command is run at once. */
   def frame(session: SparkSession, plan: LogicalPlan): classic.DataFrame =
     classic.Dataset.ofRows(session.asInstanceOf[classic.SparkSession], plan)
+
+  /**
+   * Another session with the settings, views and functions of this one, and with those of its
+   * variables that an unresolved plan may name.
+   */
+  def cloned(session: SparkSession, plan: LogicalPlan): SparkSession = {
+    val clone = session.asInstanceOf[classic.SparkSession].cloneSession()
+    val variables = session.sessionState.catalogManager.tempVariableManager
+    if (!variables.isEmpty) {
+      val names = plan.collectWithSubqueries { case node => node.expressions }.flatten
+        .flatMap(_.collect { case name: UnresolvedAttribute => name.nameParts.last }).distinct
+      for (name <- names.flatMap(n => Seq(n, n.toLowerCase(Locale.ROOT))).distinct)
+        variables.get(Seq(name)).foreach { value =>
+          clone.sessionState.catalogManager.tempVariableManager
+            .create(Seq(name), value, overrideIfExists = true)
+        }
+    }
+    clone
+  }
 }
