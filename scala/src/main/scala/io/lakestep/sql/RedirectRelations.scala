@@ -1,7 +1,8 @@
 package io.lakestep.sql
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, LogicalPlan}
+import org.apache.spark.sql.catalyst.analysis.NamedRelation
+import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, LogicalPlan, V2WriteCommand}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.delta.lakestep.OverlayRelation
 
@@ -24,6 +25,12 @@ final case class RedirectRelations(session: SparkSession) extends Rule[LogicalPl
       AnalysisHelper.allowInvokingTransformsInAnalyzer {
         plan.transformDownWithSubqueries {
           case leaf if leaf.children.isEmpty => redirect(leaf)
+          // The target of `saveAsTable` is resolved by the writer, and no child.
+          case write: V2WriteCommand =>
+            redirect(write.table) match {
+              case moved: NamedRelation if moved ne write.table => write.withNewTable(moved)
+              case _ => write
+            }
         }
       }
     }
