@@ -132,11 +132,13 @@ class _Client:
             tables = self.random.sample(TABLES, self.random.randint(2, 3))
             return begin, [self._read(table) for table in tables]
         others = (self._append, lambda: self._read(self.random.choice(TABLES)))
-        ops = [
-            self._append(),
-            *(self.random.choice(others)() for _ in range(self.random.randrange(4))),
+        makers = [
+            self._append,
+            *(self.random.choice(others) for _ in range(self.random.randrange(4))),
         ]
-        self.random.shuffle(ops)
+        self.random.shuffle(makers)
+        # Made in this order, as the rows of one transaction are read in the order of their values.
+        ops = [make() for make in makers]
         return f"BEGIN ISOLATION LEVEL {self.random.choice(self.lists.levels)}", ops
 
     def _read(self, table):
