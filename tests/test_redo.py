@@ -312,6 +312,14 @@ def test_whoever_may_have_seen_a_result_gets_the_conflict(drivers, tmp_path, how
     assert lake.requested() == set()
 
 
+def commit_conflicts(session):
+    """The conflict is raised, and ROLLBACK clears it."""
+    with pytest.raises(DriverError) as raised:
+        session.call("test_redo:typed", statements=["COMMIT"])
+    assert raised.value.condition == "LAKESTEP_CONFLICT"
+    session.sql("ROLLBACK")
+
+
 def test_unseen_changes_are_not_run_again_when_that_is_turned_off(drivers, tmp_path):
     [driver] = drivers(1)
     lake = Lake(tmp_path, 2)
@@ -319,10 +327,7 @@ def test_unseen_changes_are_not_run_again_when_that_is_turned_off(drivers, tmp_p
         session = driver.session(lake.root, **{f"spark.lakestep.commit.{setting}": value})
         session.call("test_redo:typed", statements=["BEGIN", *lake.sql(UPDATE)])
         disturb(lake)
-        with pytest.raises(DriverError) as raised:
-            session.call("test_redo:typed", statements=["COMMIT"])
-        assert raised.value.condition == "LAKESTEP_CONFLICT"
-        session.sql("ROLLBACK")
+        commit_conflicts(session)
     assert lake.rows(lake.tables[0]) == [(1, "old"), (2, "old")]
 
 
@@ -333,10 +338,7 @@ def test_statement_that_fails_when_it_runs_again_leaves_the_conflict(drivers, tm
     fails = UPDATE.replace("concat(v, '+')", "if(v = 'old', 'own', raise_error('no'))")
     session.call("test_redo:typed", statements=["BEGIN", *lake.sql(INSERT), lake.sql(fails)[1]])
     disturb(lake)
-    with pytest.raises(DriverError) as raised:
-        session.call("test_redo:typed", statements=["COMMIT"])
-    assert raised.value.condition == "LAKESTEP_CONFLICT"
-    session.sql("ROLLBACK")
+    commit_conflicts(session)
     assert lake.rows(lake.tables[0]) == [(1, "old"), (2, "old")]
     assert session.sql("SHOW TRANSACTIONS") == []
     assert lake.requested() == set()
