@@ -171,6 +171,18 @@ object Lifecycle {
       }.getOrElse(throw noTransaction("ROLLBACK"))
   }
 
+  /** Runs the work of a transaction; when it fails, whatever is left of that one is rolled back. */
+  private[lakestep] def rollingBack[T](session: SparkSession, id: String)(work: => T): T =
+    try work
+    catch {
+      case failure: Throwable =>
+        if (Sessions.isCurrent(session, id)) {
+          try rollback(session)
+          catch { case undo: Throwable => failure.addSuppressed(undo) }
+        }
+        throw failure
+    }
+
   def recover(session: SparkSession): RecoveryReport = Databases.of(session).recover()
 
   def collect(session: SparkSession, olderThanMs: Long): CollectionReport =

@@ -43,7 +43,7 @@ final case class StatementAsTransaction(
 
   private def once(session: SparkSession, attempts: Attempts): Seq[Row] = {
     val transaction = Lifecycle.begin(session, None, TransactionModes())
-    try {
+    Lifecycle.rollingBack(session, transaction.id) {
       vacuumed.foreach { table =>
         transaction.permitVacuum()
         DeltaStatements.open(session, transaction, table)
@@ -52,13 +52,6 @@ final case class StatementAsTransaction(
       if (vacuumed.isDefined) Lifecycle.rollback(session)
       else Lifecycle.commit(session, attempts, _ => Vector.empty)
       rows
-    } catch {
-      case failure: Throwable =>
-        if (Sessions.isCurrent(session, transaction.id)) {
-          try Lifecycle.rollback(session)
-          catch { case undo: Throwable => failure.addSuppressed(undo) }
-        }
-        throw failure
     }
   }
 }

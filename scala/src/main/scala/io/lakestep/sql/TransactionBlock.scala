@@ -58,7 +58,7 @@ final case class ResolveTransactionBlock(session: SparkSession) extends Rule[Log
       attempts: Attempts): LogicalPlan = {
     val id = transaction.id
     val results = Array.fill(block.pieces.size)(Option.empty[LogicalPlan])
-    try {
+    Lifecycle.rollingBack(session, id) {
       val steps = block.pieces.toVector.zipWithIndex.map { case (piece, i) =>
         val step = Step(
           Mark.of(session, transaction),
@@ -75,13 +75,6 @@ final case class ResolveTransactionBlock(session: SparkSession) extends Rule[Log
         case BlockEnd.Commit => Lifecycle.commit(session, attempts, _ => steps)
       }
       results.flatten.lastOption.getOrElse(LocalRelation.fromExternalRows(Nil, Nil))
-    } catch {
-      case failure: Throwable =>
-        if (Sessions.isCurrent(session, id)) {
-          try Lifecycle.rollback(session)
-          catch { case undo: Throwable => failure.addSuppressed(undo) }
-        }
-        throw failure
     }
   }
 

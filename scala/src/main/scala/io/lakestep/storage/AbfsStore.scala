@@ -1,7 +1,5 @@
 package io.lakestep.storage
 
-import scala.util.control.NonFatal
-
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileSystem, Path}
 
@@ -26,7 +24,6 @@ final class AbfsStore(configuration: Configuration) extends RenameStore(configur
       val probe = temporaryFor(target)
       try checkProbe(path, Seq("first", "second").map(text => put(fs, probe, text.getBytes)))
       finally
-        try fs.delete(probe, false)
-        catch { case NonFatal(_) => () }
+        discard(fs, probe)
     }
 }

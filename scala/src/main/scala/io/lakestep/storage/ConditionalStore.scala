@@ -45,8 +45,7 @@ private[storage] abstract class ConditionalStore(configuration: Configuration)
       }
       checkProbe(path, puts.map { case (out, bytes) => finish(out, file, bytes) })
     } finally
-      try fs.delete(file, false)
-      catch { case NonFatal(_) => () }
+      discard(fs, file)
   }
 
   private def put(fs: FileSystem, target: Path, bytes: Array[Byte]): PutOutcome =

@@ -9,7 +9,7 @@ import scala.util.Using
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FileStatus, ParentNotDirectoryException, Path}
+import org.apache.hadoop.fs.{FileStatus, FileSystem, ParentNotDirectoryException, Path}
 import org.apache.hadoop.hdfs.protocol.QuotaExceededException
 import org.apache.hadoop.ipc.RemoteException
 import org.apache.hadoop.security.AccessControlException
@@ -114,6 +114,13 @@ private[storage] abstract class HadoopStore(configuration: Configuration) extend
       "path" -> path,
       "reason" -> reason
     )
+
+  /** Removes a file that is in nobody's way, if it can. */
+  protected def discard(fs: FileSystem, file: Path): Unit =
+    try {
+      fs.delete(file, false)
+      ()
+    } catch { case NonFatal(_) => () }
 
   /** Probes what has not passed yet in this process. */
   protected def probedOnce(what: String)(probe: => Unit): Unit =

@@ -4,8 +4,6 @@ import java.io.IOException
 import java.nio.file.AccessDeniedException
 
 import scala.util.Using
-import scala.util.control.NonFatal
-
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileSystem, Path}
 import org.apache.hadoop.hdfs.protocol.QuotaExceededException
@@ -51,8 +49,7 @@ private[storage] abstract class RenameStore(configuration: Configuration)
       outcome
     } finally
       if (!isRenamed)
-        try fs.delete(temporary, false)
-        catch { case NonFatal(_) => () }
+        discard(fs, temporary)
   }
 
   /**
