@@ -13,6 +13,10 @@ import pyarrow as pa
 from blake3 import blake3
 
 
+# The writer feature that keeps foreign writers out.
+FEATURE = "lakestepTransactions"
+
+
 class Lake:
     def __init__(self, folder, tables=0):
         self.folder = Path(folder)
@@ -65,8 +69,9 @@ class Lake:
                 assert len(outcome["slots"]) == len(entry["tables"])
                 for table, slots in zip(entry["tables"], outcome["slots"], strict=True):
                     marks = [self.mark(table["path"], slot) for slot in slots]
-                    assert [mark["entry"] for mark in marks] == [number] * table["parts"]
-                    assert {mark["kind"] for mark in marks} == {"publish"}
+                    kinds = ["reserve"] * ("reserve" in table) + ["publish"] * table["parts"]
+                    assert [mark["kind"] for mark in marks] == kinds
+                    assert {mark["entry"] for mark in marks} == {number}
             else:
                 assert outcome["outcome"] == "aborting"
                 assert outcome["conflict"]["rule"]
@@ -121,6 +126,26 @@ def rows_of(path, **options):
     """The rows of a table as delta-rs reads them, sorted; `options` as `deltalake` takes them."""
     found = deltalake.DeltaTable(path, **options).to_pyarrow_table().to_pylist()
     return sorted((row["id"], row["v"]) for row in found)
+
+
+def header(path):
+    """Protocol and properties as the log has them."""
+    found = {}
+    for file in sorted(Path(path, "_delta_log").glob("[0-9]*.json")):
+        for line in file.read_text().splitlines():
+            action = json.loads(line)
+            if "protocol" in action:
+                found["protocol"] = {
+                    k: sorted(v) if isinstance(v, list) else v
+                    for k, v in action["protocol"].items()
+                }
+            if "metaData" in action:
+                found["properties"] = action["metaData"]["configuration"]
+    return found
+
+
+def is_fenced(path):
+    return FEATURE in header(path)["protocol"].get("writerFeatures", [])
 
 
 def append(path, *rows, **options):

@@ -15,12 +15,11 @@ import statement_kinds
 import table_kinds
 import table_state
 from arena import head, read_by_delta_rs
-from lake import Lake, append, rewrite
+from lake import FEATURE, Lake, append, header, is_fenced, rewrite
 from transactions import begin, commit, refused, rollback
 
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("interpreted", "no_transaction_left")]
 
-FEATURE = "lakestepTransactions"
 CLOSE = "ALTER TABLE {} SET TBLPROPERTIES ('lakestep.foreignWriters' = 'forbid')"
 OPEN = "ALTER TABLE {} UNSET TBLPROPERTIES ('lakestep.foreignWriters')"
 
@@ -31,26 +30,10 @@ def closed(spark, arena, kind="plain"):
     return table
 
 
-def header(path):
-    """Protocol and properties as the log has them."""
-    found = {}
-    for file in sorted(Path(path, "_delta_log").glob("[0-9]*.json")):
-        for line in file.read_text().splitlines():
-            action = json.loads(line)
-            if "protocol" in action:
-                found["protocol"] = {
-                    k: sorted(v) if isinstance(v, list) else v
-                    for k, v in action["protocol"].items()
-                }
-            if "metaData" in action:
-                found["properties"] = action["metaData"]["configuration"]
-    return found
-
-
 def is_closed(path):
     """The property and the writer feature: always both, or none of them."""
     found = header(path)
-    fenced = FEATURE in found["protocol"].get("writerFeatures", [])
+    fenced = is_fenced(path)
     assert fenced == (found["properties"].get("lakestep.foreignWriters") == "forbid")
     return fenced
 

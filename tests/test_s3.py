@@ -147,6 +147,8 @@ def test_what_a_dead_driver_left_on_s3_is_finished_by_another(s3, s3_drivers, po
     "every", [pytest.param(23, id="some"), pytest.param(1, id="all", marks=pytest.mark.long)]
 )
 def test_client_that_halts_at_a_request_leaves_all_or_nothing(s3, every):
-    commit, rollback = s3.halted(f"halted/{every}", every)
+    commit, rollback, fenced_commit, fenced_rollback = s3.halted(f"halted/{every}", every)
     assert commit * every >= 60
     assert rollback * every >= 80
+    assert fenced_commit * every >= 90
+    assert fenced_rollback * every >= 80

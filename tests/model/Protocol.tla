@@ -91,6 +91,8 @@ MayPublish(x, t, part) ==
   /\ {log[t][i].part : i \in Parts(x, t)} = 1..(part - 1)
   /\ part <= LastPart(x, t)
   /\ Has("CapableFirst") /\ t \notin shape[x].capable => \A u \in shape[x].capable : Published(x, u)
+  /\ Has("CapableFirst") /\ t \in shape[x].reserves =>
+       \A u \in shape[x].capable \ shape[x].reserves : Published(x, u)
   /\ Has("ReservesAll") \/ t \notin shape[x].reserves => \A u \in shape[x].reserves : OwnOf(x, u, "reserve") # {}
 
 (* Mode `reserve`: a fence in each of several conflict-capable tables, before any is published. *)
@@ -306,9 +308,11 @@ NoNeedlessAbort == \A x \in Ordered : outcome[x] = "aborting" =>
 (* I6: whoever comes next can go on with every entry that has no end; each put brings it nearer to it. *)
 SomebodyCanFinish == \A x \in Ordered : IsFinished(x) \/ \E p \in PutsFor(x) : May(p) /\ IsFree(p)
 
-(* I7: with at most one conflict-capable table, in one part, or with `reserve`, nothing visible is undone. *)
+(* I7: with at most one conflict-capable table, in one part, beside those of mode `reserve`, nothing *)
+(* visible is undone. *)
 NothingUndoneNeedlessly == \A x \in Ordered :
-  (Cardinality(shape[x].capable) <= 1 /\ shape[x].two = {}) \/ shape[x].reserves = shape[x].capable => \A t \in Tables : AllOf(x, t, "undo") = {}
+  LET open == shape[x].capable \ shape[x].reserves
+  IN Cardinality(open) <= 1 /\ shape[x].two \cap open = {} => \A t \in Tables : AllOf(x, t, "undo") = {}
 
 (* `forbid`: if no other client can write its tables, an ordered transaction is committed. *)
 OrderIsCommit(fenced) == \A x \in Ordered : shape[x].writes \subseteq fenced => outcome[x] # "aborting"

@@ -62,14 +62,14 @@ class Transaction:
     appends: str = ""
     two: str = ""
     reads: str = ""
-    reserve: bool = False
+    reserves: str = ""
 
     def shape(self) -> dict[str, object]:
         return {
             "writes": set(self.rewrites + self.appends),
             "capable": set(self.rewrites),
             "two": set(self.two),
-            "reserves": set(self.rewrites) if self.reserve else set(),
+            "reserves": set(self.reserves),
             "reads": set(self.reads),
         }
 
@@ -102,7 +102,7 @@ class Run:
             parts.append("a strict helper")
         if self.forbidden:
             parts.append(f"{self.forbidden} forbid")
-        if any(t.reserve for t in self.transactions):
+        if any(t.reserves for t in self.transactions):
             parts.append("reserve")
         if self.collects:
             parts.append("collector")
@@ -134,7 +134,8 @@ class Result:
 
 
 UPDATE_BOTH = Transaction(rewrites="AB")
-RESERVE_BOTH = Transaction(rewrites="AB", reserve=True)
+RESERVE_BOTH = Transaction(rewrites="AB", reserves="AB")
+RESERVE_ONE = Transaction(rewrites="AB", reserves="A")
 MIXED = Transaction(rewrites="A", appends="B")
 READER = Transaction(reads="AB")
 
@@ -168,6 +169,8 @@ SOUND = (
     Run("13 reserve", (RESERVE_BOTH,), 3, "rewrite append", sleepers=1),
     Run("14 reserve", (RESERVE_BOTH, UPDATE_BOTH), 1, sleepers=1),
     Run("14 small", (RESERVE_BOTH,), 1, sleepers=1, small=True),
+    Run("14 one", (RESERVE_ONE,), 2, "rewrite append", sleepers=1),
+    Run("14 one small", (RESERVE_ONE,), 1, small=True),
     Run(
         "12",
         (Transaction(rewrites="A", reads="B"), Transaction(rewrites="B", reads="A")),
@@ -232,6 +235,9 @@ BROKEN = (
     ),
     Run(
         "reserve, published before all fences", (RESERVE_BOTH,), 1, off=("ReservesAll",), small=True
+    ),
+    Run(
+        "reserve, before the table without", (RESERVE_ONE,), 1, off=("CapableFirst",), small=True
     ),
 )
 

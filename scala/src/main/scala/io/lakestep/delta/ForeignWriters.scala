@@ -7,6 +7,9 @@ import io.lakestep.{Errors, Json}
 /**
  * Who may write a table beside Lakestep's transactions: the table property `lakestep.foreignWriters`.
  *
+ * With `reserve` the protocol does the same from shortly before a transaction is published in several
+ * tables until it is; see `Publish`.
+ *
  * With `forbid` the table's protocol names a writer feature that no other writer knows, so that all
  * of them refuse to write, while readers go on. The property and the feature change together, in one
  * commit of a transaction, and only by SET or UNSET TBLPROPERTIES: no other statement takes the fence
@@ -16,6 +19,7 @@ object ForeignWriters {
 
   val Property = "lakestep.foreignWriters"
   val Allow = "allow"
+  val Reserve = "reserve"
   val Forbid = "forbid"
 
   /** The writer feature. Its name stands in the error that foreign writers get. */
@@ -78,7 +82,7 @@ object ForeignWriters {
     else (restored(unfencedIfAny(protocol), before), kept.withProperty(Before, None))
   }
 
-  private val Modes = Set(Allow, Forbid)
+  private val Modes = Set(Allow, Reserve, Forbid)
   private val SetsProperties = Set("SET TBLPROPERTIES", "UNSET TBLPROPERTIES")
 
   /** `allow` is what a table has that says nothing: it is written only where somebody wrote it. */
@@ -88,19 +92,20 @@ object ForeignWriters {
   private def unfencedIfAny(protocol: Protocol): Protocol =
     if (isFenced(protocol)) unfenced(protocol) else protocol
 
+  /** The protocol with the feature; one without names for its features gets names for all of them. */
+  def fenced(protocol: Protocol): Protocol = {
+    val features =
+      protocol.writerFeatures.getOrElse(implied(protocol.minReader, protocol.minWriter))
+    protocol.withWriterFeatures(features + Feature)
+  }
+
   private def fence(protocol: Protocol, metaData: MetaData): (Protocol, MetaData) =
     if (isFenced(protocol)) (protocol, metaData)
-    else
-      protocol.writerFeatures match {
-        case Some(features) => (protocol.withWriterFeatures(features + Feature), metaData)
-        case None =>
-          val versions = s"${protocol.minReader},${protocol.minWriter}"
-          val features = implied(protocol.minReader, protocol.minWriter)
-          (
-            protocol.withWriterFeatures(features + Feature),
-            metaData.withProperty(Before, Some(versions))
-          )
-      }
+    else {
+      val versions = s"${protocol.minReader},${protocol.minWriter}"
+      val before = Some(versions).filter(_ => protocol.writerFeatures.isEmpty)
+      (fenced(protocol), before.fold(metaData)(v => metaData.withProperty(Before, Some(v))))
+    }
 
   /** The versions from before, unless a statement has switched on a feature that they do not say. */
   private def restored(protocol: Protocol, before: Option[String]): Protocol =

@@ -8,11 +8,15 @@ import io.lakestep.Json
 sealed abstract class MarkKind(val text: String)
 
 object MarkKind {
+
+  /** A short fence against foreign writers, ahead of the first part; see [[ForeignWriters]]. */
+  case object Reserve extends MarkKind("reserve")
   case object Publish extends MarkKind("publish")
   case object Close extends MarkKind("close")
   case object Undo extends MarkKind("undo")
 
-  def parse(text: String): Option[MarkKind] = Seq(Publish, Close, Undo).find(_.text == text)
+  def parse(text: String): Option[MarkKind] =
+    Seq(Reserve, Publish, Close, Undo).find(_.text == text)
 }
 
 /**
@@ -20,7 +24,8 @@ object MarkKind {
  * `lakestep`, and, shortened, in a `txn` action, where it survives checkpoints.
  *
  * @param table index of the table in the entry
- * @param part number of this commit among the `parts` of the table, from 1
+ * @param part number of this commit among the `parts` of the table, from 1; 0 for a reserve
+ * @param lifts whether the commit's protocol only takes the fence of the reserve away
  */
 final case class Mark(
     timeline: String,
@@ -29,20 +34,28 @@ final case class Mark(
     table: Int,
     part: Int,
     parts: Int,
-    kind: MarkKind) {
+    kind: MarkKind,
+    lifts: Boolean = false) {
 
   /** Whether this is a commit of that table of that entry; a transaction id alone decides nothing. */
   def isOf(timeline: String, entry: Long, table: Int): Boolean =
     this.timeline == timeline && this.entry == entry && this.table == table
 
+  /** Whether the last of our commits in a log, this one, ends the entry there for good. */
+  def settles: Boolean = kind == MarkKind.Close || kind == MarkKind.Undo
+
+  /** Whether the protocol of the commit means nothing to other transactions of ours. */
+  def onlyFences: Boolean = kind == MarkKind.Reserve || lifts
+
   def status: MarkStatus = kind match {
+    case MarkKind.Reserve => MarkStatus.Partly
     case MarkKind.Publish => if (part == parts) MarkStatus.Published else MarkStatus.Partly
     case MarkKind.Close => MarkStatus.Closed
     case MarkKind.Undo => MarkStatus.Undone
   }
 
-  def encode: ObjectNode =
-    Json
+  def encode: ObjectNode = {
+    val node = Json
       .obj()
       .put("timeline", timeline)
       .put("entry", entry)
@@ -51,6 +64,8 @@ final case class Mark(
       .put("part", part)
       .put("parts", parts)
       .put("kind", kind.text)
+    if (lifts) node.put("lifts", true) else node
+  }
 
   /** The `txn` action that carries this mark through checkpoints and log clean-up. */
   def setTransaction(tableId: String, nowMs: Long): SetTransaction =
@@ -82,7 +97,8 @@ object Mark {
       table,
       node.path("part").asInt(1),
       node.path("parts").asInt(1),
-      kind
+      kind,
+      node.path("lifts").asBoolean(false)
     )
 }
 

@@ -57,6 +57,12 @@ private[timeline] final class Fields(file: String, val tree: ObjectNode) {
   def strings(name: String): Vector[String] =
     elements(name).map(n => if (n.isTextual) n.asText else throw missing(name))
 
+  /** Condition: LAKESTEP_TIMELINE_FEATURE_UNKNOWN, when the file asks for more than is known. */
+  def checkFeatures(known: Set[String]): Unit = {
+    val unknown = optStrings(Fields.RequiredFeatures).getOrElse(Vector.empty).filterNot(known)
+    if (unknown.nonEmpty) throw Fields.unknownFeatures(file, unknown.mkString(", "))
+  }
+
   def longLists(name: String): Vector[Vector[Long]] =
     elements(name).map { list =>
       if (list.isArray) list.elements.asScala.map(integer(name, _)).toVector
@@ -74,6 +80,7 @@ private[timeline] final class Fields(file: String, val tree: ObjectNode) {
 }
 
 private[timeline] object Fields {
+  val RequiredFeatures = "requiredFeatures"
 
   def parse(file: String, bytes: Array[Byte]): Fields =
     try new Fields(file, Json.parse(bytes))
@@ -86,6 +93,9 @@ private[timeline] object Fields {
           "reason" -> "it is not whole JSON"
         )
     }
+
+  def unknownFeatures(file: String, features: String): LakestepException =
+    Errors("LAKESTEP_TIMELINE_FEATURE_UNKNOWN", "file" -> file, "features" -> features)
 
   def corrupt(file: String, reason: String): LakestepException =
     Errors("LAKESTEP_TIMELINE_CORRUPT", "file" -> file, "reason" -> reason)

@@ -52,14 +52,9 @@ final class Timeline(store: ObjectStore, val root: String, ids: Ids, putAttempts
 
   private def checkFormat(file: String, bytes: Array[Byte]): String = {
     val fields = Fields.parse(file, bytes)
-    val unknown = fields.strings("requiredFeatures").filterNot(Features)
-    if (fields.long("format") > Format || unknown.nonEmpty)
-      throw Errors(
-        "LAKESTEP_TIMELINE_FEATURE_UNKNOWN",
-        "root" -> root,
-        "features" -> (if (unknown.isEmpty) s"format ${fields.long("format")}"
-                       else unknown.mkString(", "))
-      )
+    fields.checkFeatures(Features)
+    val format = fields.long("format")
+    if (format > Format) throw Fields.unknownFeatures(file, s"format $format")
     fields.string("timeline")
   }
 

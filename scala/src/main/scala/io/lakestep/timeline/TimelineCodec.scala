@@ -6,18 +6,28 @@ import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
 
 import io.lakestep.Json
+import io.lakestep.delta.Protocol
 
 /**
  * Timeline files as bytes, one JSON object each; every field is described in `scala/PROTOCOL.md`.
  *
  * Reading anything that is not such a file: LAKESTEP_TIMELINE_CORRUPT, naming the file. Fields that
- * are not known are ignored; what must not be ignored is a feature in `format.json`.
+ * are not known are ignored; what must not be ignored is a required feature, in `format.json` or an
+ * entry.
  */
 object TimelineCodec {
+
+  /** Fences of `lakestep.foreignWriters = reserve`: whoever does not know them would leave them. */
+  private val Reserve = "reserve"
+
+  /** What an entry may ask of those who finish it. */
+  private val Features = Set(Reserve)
 
   def encode(entry: TimelineEntry): Array[Byte] = bytes(entry match {
     case c: CommitEntry =>
       val node = head("commit", c)
+      val features = Vector(Reserve).filter(_ => c.tables.exists(_.reserve.isDefined))
+      if (features.nonEmpty) texts(node.putArray(Fields.RequiredFeatures), features)
       node.put("rules", c.rules)
       node.set[JsonNode]("transaction", requested(c.transaction))
       c.message.foreach(m => node.put("message", m))
@@ -34,6 +44,7 @@ object TimelineCodec {
 
   def decodeEntry(file: String, content: Array[Byte]): TimelineEntry = {
     val f = Fields.parse(file, content)
+    f.checkFeatures(Features)
     f.string("kind") match {
       case "commit" =>
         CommitEntry(
@@ -170,6 +181,7 @@ object TimelineCodec {
       .put("parts", t.parts)
       .put("conflictCapable", t.conflictCapable)
       .put("actionsHash", t.actionsHash)
+    t.reserve.foreach(p => node.set[JsonNode](Reserve, p.body))
     t.reads.foreach(r => node.set[JsonNode]("reads", readSet(r)))
     t.metaDataHash.foreach(h => node.put("metaDataHash", h))
     t.protocolHash.foreach(h => node.put("protocolHash", h))
@@ -192,6 +204,7 @@ object TimelineCodec {
       f.optChild("baseSlot").map(s => SlotStamp(s.long("sizeBytes"), s.long("modifiedMs"))),
     parts = f.int("parts"),
     conflictCapable = f.flag("conflictCapable"),
+    reserve = f.optObject(Reserve).map(Protocol(_)),
     reads = f.optChild("reads").map(readSet),
     actionsHash = f.string("actionsHash"),
     metaDataHash = f.optString("metaDataHash"),

@@ -1,5 +1,7 @@
 package io.lakestep.timeline
 
+import io.lakestep.delta.Protocol
+
 /** A numbered place in the one order of the database; put once, never changed. */
 sealed trait TimelineEntry {
   def number: Long
@@ -60,6 +62,8 @@ final case class AbortEntry(
  * @param baseSlot size and modification time of that commit's file, when it was listed
  * @param parts number of commits to publish
  * @param conflictCapable whether a foreign commit can conflict with it
+ * @param reserve the protocol at the pin, when a fence against foreign writers is put in before the
+ *   entry is published anywhere; it is the protocol again afterwards
  * @param reads what it has read of the table's data and depends on (SERIALIZABLE)
  * @param actionsHash BLAKE3 of the canonical net actions
  * @param metaDataHash BLAKE3 of the canonical metaData at the pin, when it is known
@@ -79,6 +83,7 @@ final case class EntryTable(
     baseSlot: Option[SlotStamp],
     parts: Int,
     conflictCapable: Boolean,
+    reserve: Option[Protocol],
     reads: Option[ReadSet],
     actionsHash: String,
     metaDataHash: Option[String],
@@ -87,7 +92,14 @@ final case class EntryTable(
     inCommitTimestampMs: Option[Long],
     rowIds: Option[RowIds],
     added: FileSums,
-    removed: FileSums)
+    removed: FileSums) {
+
+  /** The number of the first commit that is put into the table: 0 for a reserve, else 1. */
+  def first: Int = if (reserve.isDefined) 0 else 1
+
+  /** How many commits the table holds when the entry is completed. */
+  def commits: Int = parts + 1 - first
+}
 
 final case class SlotStamp(sizeBytes: Long, modifiedMs: Long)
 

@@ -15,6 +15,7 @@ package io.lakestep.transaction
  * @param checksAfterPut looking for a newer checkpoint after a put: a delayed put lands below it
  * @param obeysAborts ABORT entries: a collector deletes the files of a live transaction
  * @param binds one timeline per table: a reader of a second root sees a torn snapshot
+ * @param reservesFirst fences in all reserved tables ahead of publishing: what is visible is undone
  * @param conflictCapableFirst publishing those first: an append is undone needlessly
  * @param helpsReads helping entries that write what was read: SERIALIZABLE is not
  */
@@ -29,6 +30,7 @@ private[lakestep] final case class Amendments(
     checksAfterPut: Boolean = true,
     obeysAborts: Boolean = true,
     binds: Boolean = true,
+    reservesFirst: Boolean = true,
     conflictCapableFirst: Boolean = true,
     helpsReads: Boolean = true)
 

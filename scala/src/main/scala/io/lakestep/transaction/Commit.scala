@@ -368,8 +368,12 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     val marked = ours.filter(c => tail.hasCheckpointFrom(c.version))
     def isRepeated(mark: Mark, version: Long) = commits.exists { later =>
       later.version > version && later.mark.exists { m =>
-        val follows = mark.kind == MarkKind.Publish &&
-          (m.kind == MarkKind.Undo || (m.kind == MarkKind.Publish && m.part > mark.part))
+        val follows = mark.kind match {
+          case MarkKind.Reserve => m.kind != MarkKind.Reserve
+          case MarkKind.Publish =>
+            m.kind == MarkKind.Undo || (m.kind == MarkKind.Publish && m.part > mark.part)
+          case _ => false
+        }
         m.isOf(mark.timeline, mark.entry, mark.table) && !follows
       }
     }
@@ -401,9 +405,30 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
         rules = options.rules.version,
         transaction = txn.requested,
         message = None,
-        tables = merged.zip(checked).map { case (s, c) => entryTable(s, c, readSet(txn, s)) },
+        tables = reserving(merged.zip(checked).map { case (s, c) =>
+          s -> entryTable(s, c, readSet(txn, s))
+        }),
         reads = reads
       )
+    }
+  }
+
+  /**
+   * Fences for tables of mode `reserve`, where there is something that could be undone: at least two
+   * tables that a foreign commit can conflict with.
+   */
+  private def reserving(tables: Vector[(Staged, EntryTable)]): Vector[EntryTable] = {
+    def isMode(s: Staged, mode: String) =
+      s.table.pinned.exists(p => ForeignWriters.mode(p.metaData) == mode)
+    val contested = tables.count { case (s, t) =>
+      t.conflictCapable && !isMode(s, ForeignWriters.Forbid)
+    }
+    tables.map {
+      case (s, t)
+          if contested > 1 && t.conflictCapable && t.parts == 1 &&
+            isMode(s, ForeignWriters.Reserve) =>
+        t.copy(reserve = s.table.pinned.map(_.protocol))
+      case (_, t) => t
     }
   }
 
@@ -419,6 +444,7 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     parts = s.changes.parts.size,
     conflictCapable =
       OurChanges.of(s.changes.parts, reads).isConflictCapable(s.changes.parts.size),
+    reserve = None,
     reads = reads,
     actionsHash = s.changes.hash,
     metaDataHash = s.table.pinned.map(p => hashOf(p.metaData.body)),

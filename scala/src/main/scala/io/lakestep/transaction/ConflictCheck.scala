@@ -67,7 +67,7 @@ trait ConflictRules {
  * changes of other files, are no conflict. Source: Delta's `ConflictChecker`.
  */
 object ConflictCheck extends ConflictRules {
-  override val version: Int = 2
+  override val version: Int = 3
 
   val ProtocolChanged = "protocol-changed"
   val MetadataChanged = "metadata-changed"
@@ -138,7 +138,9 @@ object ConflictCheck extends ConflictRules {
       case t: SetTransaction if !Mark.isOwnAppId(t.appId) => t.appId
     }.toSet
     val changesHeader = ours.changesHeader || ours.domains.nonEmpty
-    found(ProtocolChanged, theirs.actions.exists(_.isInstanceOf[Protocol]))
+    val changesProtocol =
+      theirs.actions.exists(_.isInstanceOf[Protocol]) && !theirs.mark.exists(_.onlyFences)
+    found(ProtocolChanged, changesProtocol)
       .orElse(found(MetadataChanged, theirs.actions.exists(_.isInstanceOf[MetaData])))
       .orElse(found(DataUnderNewMetadata, changesHeader && data.nonEmpty, data))
       .orElse(found(SameDomain, domains.exists(ours.domains)))

@@ -84,19 +84,30 @@ private[transaction] final class Finish(world: World) {
     }
   }
 
-  /** Conflict-capable tables first; the others only when all of those are in. */
+  /**
+   * Fences first; then what foreign commits may still conflict with, then what the fences protect,
+   * then blind appends. Each group at once, and only when all that was before it is in.
+   */
   private def publishAll(entry: CommitEntry): Vector[Vote] = {
-    val (first, second) =
-      if (amendments.conflictCapableFirst)
-        entry.tables.indices.toVector.partition(entry.tables(_).conflictCapable)
-      else (entry.tables.indices.toVector.reverse, Vector.empty)
-    val votes = inParallel(first)(i => i -> publish(entry, i))
-    val more =
-      if (votes.forall(_._2.isInstanceOf[Vote.Published]))
-        inParallel(second)(i => i -> publish(entry, i))
-      else Vector.empty
-    (votes ++ more).sortBy(_._1).map(_._2)
+    val all = entry.tables.indices.toVector
+    def isReserved(i: Int) = entry.tables(i).reserve.isDefined
+    val fences = if (amendments.reservesFirst) all.filter(isReserved) else Vector.empty
+    val reserved = inParallel(fences)(publish.reserve(entry, _))
+    val groups =
+      if (amendments.conflictCapableFirst) {
+        val (capable, appends) = all.partition(entry.tables(_).conflictCapable)
+        val (fenced, open) = capable.partition(isReserved)
+        Vector(open, fenced, appends)
+      } else Vector(all.reverse)
+    if (!reserved.forall(isIn)) reserved
+    else
+      groups.foldLeft(Vector.empty[(Int, Vote)]) { (votes, group) =>
+        if (votes.forall(v => isIn(v._2))) votes ++ inParallel(group)(i => i -> publish(entry, i))
+        else votes
+      }.sortBy(_._1).map(_._2)
   }
+
+  private def isIn(vote: Vote): Boolean = vote.isInstanceOf[Vote.Published]
 
   /** Step 9. */
   private def rollBack(entry: CommitEntry, hash: String, aborting: Aborting): Finished = {

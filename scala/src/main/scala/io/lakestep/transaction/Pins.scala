@@ -74,7 +74,7 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
     writers(view).headOption.flatMap { case (status, entry, index) =>
       val base = entry.tables(index).base
       val said = status.outcome.collect {
-        case c: Completed => c.slots.lift(index).filter(_.size == entry.tables(index).parts)
+        case c: Completed => c.slots.lift(index).filter(_.size == entry.tables(index).commits)
       }.flatten.flatMap(_.headOption)
       // Where the log had been cleaned up the outcome names a later version.
       val first = said.filter(table.read(_).exists(_.mark.exists(_.entry == entry.number)))

@@ -44,7 +44,8 @@ private[transaction] final class Publish(world: World) {
       rowIdHighWaterMark: Option[Long],
       put: Set[Long] = Set.empty)
 
-  private case class Job(entry: CommitEntry, index: Int) {
+  /** @param last the part after which the work is done: 0, the fence, or the table's last one */
+  private case class Job(entry: CommitEntry, index: Int, last: Int) {
     val table: EntryTable = entry.tables(index)
     val log: TableLog = world.log(table.path)
     lazy val changes: NetChanges = world.changes(entry, table)
@@ -58,17 +59,24 @@ private[transaction] final class Publish(world: World) {
         index,
         part,
         table.parts,
-        MarkKind.Publish
+        if (part == 0) MarkKind.Reserve else MarkKind.Publish,
+        lifts = part == table.parts && table.reserve.isDefined &&
+          changes.parts(part - 1).protocol.isEmpty
       )
     val appId: String = Mark.appId(timeline.id, table.tableId)
   }
 
-  def apply(entry: CommitEntry, index: Int): Vote = {
-    val job = Job(entry, index)
+  def apply(entry: CommitEntry, index: Int): Vote =
+    walk(Job(entry, index, entry.tables(index).parts))
+
+  /** Only the fence of a table that has one; the vote says whether that, or more, is in the log. */
+  def reserve(entry: CommitEntry, index: Int): Vote = walk(Job(entry, index, last = 0))
+
+  private def walk(job: Job): Vote = {
     val table = job.table
     val start = Walk(
       table.base,
-      1,
+      table.first,
       Vector.empty,
       table.inCommitTimestampMs.orElse(table.baseSlot.map(_.modifiedMs)),
       table.rowIds.map(_.atBase)
@@ -95,7 +103,10 @@ private[transaction] final class Publish(world: World) {
         val slot = walk.cursor + 1
         val place =
           PublishedCommit.Place(slot, clock.nowMs(), walk.previousMs, walk.rowIdHighWaterMark)
-        val actions = PublishedCommit.publish(job.changes, job.table, job.mark(walk.part), place)
+        val mark = job.mark(walk.part)
+        val actions = job.table.reserve.filter(_ => walk.part == 0)
+          .map(PublishedCommit.reserve(_, job.table, mark, place))
+          .getOrElse(PublishedCommit.publish(job.changes, job.table, mark, place))
         val store = stores.forPath(job.table.path)
         observer.beforePublish(job.entry, job.table, walk.part, slot)
         store.putIfAbsent(TablePath.slot(job.table.path, slot), TableLog.text(actions)) match {
@@ -108,7 +119,7 @@ private[transaction] final class Publish(world: World) {
               val commit = LogCommit(slot, actions)
               val next = after(walk, commit, now.slot(slot))
                 .copy(part = walk.part + 1, slots = walk.slots :+ slot, put = walk.put + slot)
-              if (walk.part == job.table.parts) published(job, next)
+              if (walk.part == job.last) published(job, next)
               else loop(job, next, attempts - 1, unclear)
             }
           case PutOutcome.AlreadyExists => loop(job, walk, attempts - 1, unclear)
@@ -180,7 +191,7 @@ private[transaction] final class Publish(world: World) {
         case None => None
         case Some(commit) =>
           step(job, walk, tail, commit) match {
-            case Right(next) if next.part > job.table.parts => Some(Left(published(job, next)))
+            case Right(next) if next.part > job.last => Some(Left(published(job, next)))
             case Right(next) => through(job, next, tail, head)
             case left => Some(left)
           }
@@ -195,7 +206,7 @@ private[transaction] final class Publish(world: World) {
         lazy val fresh = job.log.tail(walk.cursor)
         if (amendments.checksAfterPut && fresh.hasCheckpointFrom(commit.version))
           byState(job, walk, fresh, fresh.head.getOrElse(commit.version))
-        else if (m.kind == MarkKind.Publish) {
+        else if (!m.settles) {
           val part = if (amendments.partsInMarks) m.part else job.table.parts
           Right(next.copy(part = part + 1, slots = walk.slots :+ commit.version))
         } else Left(Vote.Settled(evidence(job, ConflictCheck.Aborted, Some(commit), Vector.empty)))
@@ -227,7 +238,7 @@ private[transaction] final class Publish(world: World) {
       val listed =
         tail.slots.filter(_.version >= run).flatMap(s => job.log.read(s.version)).filter {
           _.mark.exists(m =>
-            m.isOf(timeline.id, job.entry.number, job.index) && m.kind == MarkKind.Publish
+            m.isOf(timeline.id, job.entry.number, job.index) && !m.settles
           )
         }
       val mark = state.txnVersion(job.appId).map(StateMark.of).filter(_.entry >= job.entry.number)
@@ -243,7 +254,8 @@ private[transaction] final class Publish(world: World) {
             else Vote.Published(Vector(head))
           )
         case Some(StateMark(_, MarkStatus.Partly)) =>
-          Option.when(job.table.parts == 2)(1).orElse(known) match {
+          Option.when(job.table.commits == 2)(job.table.first).orElse(known) match {
+            case Some(part) if part >= job.last => Left(published(job, walk.copy(slots = slots)))
             case Some(part) if allows(job, part + 1, state) =>
               Right(atHead(job, walk, state, head).copy(part = part + 1, slots = slots))
             case _ => Left(cleaned(job))
@@ -319,8 +331,12 @@ private[transaction] object StateCheck {
     ours.reads.isEmpty && !ours.changesHeader && ours.domains.isEmpty && ours.appIds.isEmpty &&
     !ours.bakesRows &&
     table.metaDataHash.contains(world.hashOf(state.metaData.body)) &&
-    table.protocolHash.contains(world.hashOf(state.protocol.body)) &&
+    isSameProtocol(table, state.protocol, world) &&
     removed.forall { case (path, dv) => live.get(path).exists(_.dvId == dv) } &&
     state.liveFiles(changes.adds.map(_.path).toSet -- removed.keySet).isEmpty
   }
+
+  private def isSameProtocol(table: EntryTable, now: Protocol, world: World): Boolean =
+    table.protocolHash.contains(world.hashOf(now.body)) ||
+      table.reserve.exists(p => now.sameAs(ForeignWriters.fenced(p)))
 }

@@ -43,7 +43,19 @@ private[transaction] object PublishedCommit {
       case m: MetaData if stamped && !table.inCommitTimestamps => enabling(m, place)
       case other => other
     }
-    head(part.info.body, table, mark, place, stamped) ++ timed
+    val lifted = table.reserve.filter(_ => mark.lifts)
+    head(part.info.body, table, mark, place, stamped) ++ lifted ++ timed
+  }
+
+  /** The fence of a table with this protocol: foreign writers that begin after it refuse to write. */
+  def reserve(protocol: Protocol, table: EntryTable, mark: Mark, place: Place): Vector[Action] =
+    head(operation("LAKESTEP RESERVE", mark), table, mark, place, table.inCommitTimestamps) :+
+      ForeignWriters.fenced(protocol)
+
+  private def operation(name: String, mark: Mark): ObjectNode = {
+    val info = io.lakestep.Json.obj().put("operation", name)
+    info.putObject("operationParameters").put("entry", mark.entry.toString)
+    info.put("isBlindAppend", mark.kind != MarkKind.Undo)
   }
 
   /**
@@ -58,11 +70,8 @@ private[transaction] object PublishedCommit {
       table: EntryTable,
       mark: Mark,
       place: Place): Vector[Action] = {
-    val operation = if (mark.kind == MarkKind.Undo) "LAKESTEP UNDO" else "LAKESTEP CLOSE"
-    val info = io.lakestep.Json.obj().put("operation", operation)
-    info.putObject("operationParameters").put("entry", mark.entry.toString)
-    info.put("isBlindAppend", mark.kind == MarkKind.Close)
-    val first = head(info, table, mark, place, stamped)
+    val name = if (mark.kind == MarkKind.Undo) "LAKESTEP UNDO" else "LAKESTEP CLOSE"
+    val first = head(operation(name, mark), table, mark, place, stamped)
     val marked = first.map {
       case c: CommitInfo if residue.nonEmpty =>
         val body = c.body.deepCopy()

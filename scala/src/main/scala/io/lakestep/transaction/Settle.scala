@@ -10,8 +10,8 @@ import io.lakestep.timeline.{CommitEntry, EntryTable, SettledTable}
 /**
  * Step 9 for one table: gives an aborted entry its last mark in the table's own log.
  *
- * A table without a mark of ours gets an empty CLOSE commit, a published one an UNDO commit. Anyone
- * may do this at any time; it ends when the log holds one close or undo of the entry. Called only
+ * A table in which nothing of it is published gets a CLOSE commit, which takes its fence away if it
+ * has one; a published one gets an UNDO commit. Anyone may do this at any time; it ends when the log holds one close or undo of the entry. Called only
  * when the outcome says `aborting`.
  */
 private[transaction] final class Settle(world: World) {
@@ -22,8 +22,8 @@ private[transaction] final class Settle(world: World) {
     val log: TableLog = world.log(table.path)
     lazy val changes: NetChanges = world.changes(entry, table)
     val appId: String = Mark.appId(timeline.id, table.tableId)
-    def mark(kind: MarkKind): Mark =
-      Mark(timeline.id, entry.number, entry.transaction.id, index, 1, table.parts, kind)
+    def mark(kind: MarkKind, lifts: Boolean): Mark =
+      Mark(timeline.id, entry.number, entry.transaction.id, index, 1, table.parts, kind, lifts)
     def isOwn(commit: LogCommit): Boolean =
       commit.mark.exists(_.isOf(timeline.id, entry.number, index))
   }
@@ -61,8 +61,9 @@ private[transaction] final class Settle(world: World) {
           throw unfinished(job.entry, s"somebody built upon its files in ${job.table.name}")
         val slot = head + 1
         val place = PublishedCommit.Place(slot, clock.nowMs(), previousMs, None)
-        val actions = PublishedCommit
-          .settle(plan.actions, plan.residue, stamped, job.table, job.mark(kind), place)
+        val mark = job.mark(kind, lifts = kind == MarkKind.Close && plan.actions.nonEmpty)
+        val actions =
+          PublishedCommit.settle(plan.actions, plan.residue, stamped, job.table, mark, place)
         val store = stores.forPath(job.table.path)
         observer.beforeSettle(job.entry, job.table, slot)
         store.putIfAbsent(TablePath.slot(job.table.path, slot), TableLog.text(actions)) match {
@@ -86,7 +87,7 @@ private[transaction] final class Settle(world: World) {
   private def look(job: Job, attempts: Int): Next = {
     val tail = job.log.tail(job.table.base)
     tail.head match {
-      case None if job.table.base < 0 => close(-1, None, stamped = false)
+      case None if job.table.base < 0 => close(-1, None, None, stamped = false)
       case None => gone
       case Some(head) if head < job.table.base => gone
       case Some(head) if isAnotherTable(job.table, tail, head) => gone
@@ -108,7 +109,7 @@ private[transaction] final class Settle(world: World) {
   private def byCommits(job: Job, tail: LogTail, head: Long, commits: Vector[LogCommit]): Next = {
     val own = commits.filter(job.isOwn)
     // The last one: a publish above a close means that the close landed in a deleted slot.
-    val end = own.lastOption.filter(_.mark.exists(_.kind != MarkKind.Publish))
+    val end = own.lastOption.filter(_.mark.exists(_.settles))
     // The listing from before may be older than a clean-up; see `Publish`.
     val fresh = if (own.isEmpty || !amendments.checksAfterPut) tail else job.log.tail(tail.from)
     val newest = fresh.head.getOrElse(head)
@@ -118,6 +119,7 @@ private[transaction] final class Settle(world: World) {
       .orElse(tail.slot(head).map(_.modifiedMs)).orElse(job.table.inCommitTimestampMs)
     def stampsNow = commits.flatMap(_.actions).collect { case m: MetaData => m }.lastOption
       .fold(job.table.inCommitTimestamps)(PublishedCommit.keepsTimestamps)
+    val parts = own.filter(_.mark.exists(_.kind == MarkKind.Publish))
     if (void) byState(job, fresh, newest)
     else
       end match {
@@ -128,9 +130,10 @@ private[transaction] final class Settle(world: World) {
             Some(c.version),
             c.info.fold(Vector.empty[String])(PublishedCommit.residueOf)
           ))
-        case None if own.isEmpty => close(head, previousMs, stampsNow)
+        case None if parts.isEmpty =>
+          val protocol = commits.flatMap(_.actions).collect { case p: Protocol => p }.lastOption
+          close(head, protocol.flatMap(lifted(job, _)), previousMs, stampsNow)
         case None =>
-          val parts = own.filter(_.mark.exists(_.kind == MarkKind.Publish))
           val since = commits.filter(c => c.version > parts.head.version && !job.isOwn(c))
           undo(head, UndoPlan(parts, since, around(job)), previousMs, stampsNow)
       }
@@ -148,7 +151,7 @@ private[transaction] final class Settle(world: World) {
       .orElse(tail.slot(head).map(_.modifiedMs))
     // The settling commit itself, where it is still there; else a version after it.
     lazy val listed = tail.slots.reverseIterator.flatMap(s => job.log.read(s.version)).find { c =>
-      job.isOwn(c) && c.mark.exists(_.kind != MarkKind.Publish)
+      job.isOwn(c) && c.mark.exists(_.settles)
     }
     def done(how: String) = {
       val unknown = if (how == "undone") Vector(Settle.UnknownResidue) else Vector.empty
@@ -161,20 +164,32 @@ private[transaction] final class Settle(world: World) {
       )
     }
     def stampsNow = PublishedCommit.keepsTimestamps(state.metaData)
+    def closed = close(head, lifted(job, state.protocol), previousMs, stampsNow)
     if (state.metadataId != job.table.tableId) gone
     else
       state.txnVersion(job.appId).map(StateMark.of).filter(_.entry >= job.entry.number) match {
-        case None => close(head, previousMs, stampsNow)
+        case None => closed
         case Some(StateMark(entry, _)) if entry > job.entry.number => done("undone")
         case Some(StateMark(_, MarkStatus.Closed)) => done("closed")
         case Some(StateMark(_, MarkStatus.Undone)) => done("undone")
+        case Some(StateMark(_, MarkStatus.Partly)) if job.table.reserve.isDefined => closed
         case Some(_) =>
           undo(head, UndoPlan.fromState(job.changes, state, around(job)), previousMs, stampsNow)
       }
   }
 
-  private def close(head: Long, previousMs: Option[Long], stamped: Boolean): Next =
-    Put(head, MarkKind.Close, UndoPlan(Vector.empty, Vector.empty), previousMs, stamped)
+  /** The protocol without the fence of this entry, if that is on. */
+  private def lifted(job: Job, now: Protocol): Option[Protocol] =
+    job.table.reserve.filter(_ => ForeignWriters.isFenced(now)).map { before =>
+      if (now.sameAs(ForeignWriters.fenced(before))) before else ForeignWriters.unfenced(now)
+    }
+
+  private def close(
+      head: Long,
+      protocol: Option[Protocol],
+      previousMs: Option[Long],
+      stamped: Boolean): Next =
+    Put(head, MarkKind.Close, UndoPlan(protocol.toVector, Vector.empty), previousMs, stamped)
 
   private def undo(
       head: Long,

@@ -200,10 +200,12 @@ private[transaction] object UndoPlan {
   }
 
   private def headerNames(own: Vector[LogCommit]): Vector[String] =
-    own.flatMap(_.actions).collect {
-      case _: MetaData => "metadata"
-      case _: Protocol => "protocol"
-    }.distinct
+    own.flatMap(_.actions).collect { case _: MetaData => "metadata" }.distinct ++
+      Option.when(changesProtocol(own))("protocol")
+
+  /** A fence that a publish takes away again has changed nothing. */
+  private def changesProtocol(own: Vector[LogCommit]): Boolean =
+    own.filterNot(_.mark.exists(_.onlyFences)).exists(_.actions.exists(_.isInstanceOf[Protocol]))
 
   private def undoHeader(
       own: Vector[LogCommit],
@@ -215,7 +217,7 @@ private[transaction] object UndoPlan {
       around.header.map(_.metaData).orElse(around.before.map(_.metaData))
         .filterNot(_ => theirs.exists(_.isInstanceOf[MetaData])).toRight("metadata")
     }
-    val protocol = Option.when(ours.exists(_.isInstanceOf[Protocol])) {
+    val protocol = Option.when(changesProtocol(own)) {
       around.header.map(_.protocol).orElse(around.before.map(_.protocol))
         .filter(_ => theirs.isEmpty).toRight("protocol")
     }

@@ -4,6 +4,7 @@ import java.util.concurrent.atomic.AtomicInteger
 
 import org.apache.hadoop.conf.Configuration
 
+import io.lakestep.delta.ForeignWriters
 import io.lakestep.storage.{HadoopObjectStores, ObjectStore, ObjectStores, PutOutcome, StoredFile}
 import io.lakestep.timeline.{CommitEntry, EntryTable}
 import io.lakestep.transaction.{
@@ -41,7 +42,8 @@ private final class HaltingStore(inner: ObjectStore, at: Int, after: Boolean) ex
  * again and again, each time on new tables and at a later request, until nothing halts any more.
  *
  * As a program: the folder, every how many requests, and settings of Hadoop as `key=value`. Prints
- * how often a client was halted in a commit and in a rollback.
+ * how often a client was halted in a commit and in a rollback, and the same of tables with fences
+ * (`lakestep.foreignWriters` = reserve).
  */
 private[lakestep] object HaltedRequests {
 
@@ -53,7 +55,8 @@ private[lakestep] object HaltedRequests {
     }
     val (base, every) = (arguments(0), arguments(1).toInt)
     val store = new HadoopObjectStores(configuration).forPath(base)
-    val halts = Seq(false, true).map(conflict => run(store, s"$base/$conflict", every, conflict))
+    val halts = for (fences <- Seq(false, true); conflict <- Seq(false, true))
+      yield run(store, s"$base/$fences-$conflict", every, conflict, fences)
     println(s"HALTED ${halts.mkString(" ")}")
     // Clients of a store may leave threads behind.
     System.exit(0)
@@ -61,11 +64,19 @@ private[lakestep] object HaltedRequests {
 
   /**
    * @param conflict whether a foreign commit between two publishes makes it a rollback
+   * @param fences whether the tables are fenced before they are published
    * @return how often a client was halted; throws `AssertionError` for half a transaction
    */
-  def run(store: ObjectStore, base: String, every: Int, conflict: Boolean): Int =
+  def run(
+      store: ObjectStore,
+      base: String,
+      every: Int,
+      conflict: Boolean,
+      fences: Boolean): Int =
     Iterator.iterate(1)(_ + every).map { at =>
-      Seq(false, true).count(after => isHalted(store, s"$base/$at-$after", at, after, conflict))
+      Seq(false, true).count { after =>
+        isHalted(store, s"$base/$at-$after", at, after, conflict, fences)
+      }
     }.takeWhile(_ > 0).sum
 
   private def isHalted(
@@ -73,9 +84,14 @@ private[lakestep] object HaltedRequests {
       base: String,
       at: Int,
       after: Boolean,
-      conflict: Boolean): Boolean = {
+      conflict: Boolean,
+      fences: Boolean): Boolean = {
     val halting = new HaltingStore(store, at, after)
-    val scene = new TwoTables(lake = new Lake(store, new ManualClock, base))
+    val mode = if (fences) ForeignWriters.Reserve else ForeignWriters.Allow
+    val scene = new TwoTables(
+      lake = new Lake(store, new ManualClock, base),
+      properties = Map(ForeignWriters.Property -> mode)
+    )
     val lake = scene.lake
     val outcome =
       try Some(scene.run(
@@ -85,6 +101,10 @@ private[lakestep] object HaltedRequests {
       catch { case _: Crash => None }
     val helper = lake.client()
     assert(helper.recover().failed.isEmpty, base)
+    for (table <- Seq("A", "B")) {
+      val state = lake.states.stateAt(lake.path(table), lake.head(table))
+      assert(!ForeignWriters.isFenced(state.protocol), base)
+    }
     val (a, b) = (lake.live("A"), lake.live("B"))
     val isWhole = a == Set("a2") && b == Set("b2")
     val isNothing = a == Set("a1") && (b == Set("b1") || (conflict && b == Set("b3")))

@@ -9,11 +9,18 @@ import io.lakestep.storage.LocalStore
 /** On a local disk; tests/test_s3.py does the same on S3. */
 final class HaltedRequestsSuite extends AnyFunSuite {
 
-  for ((kind, conflict, fewest) <- Seq(("commit", false, 60), ("rollback", true, 80)))
+  private val cases = Seq(
+    ("commit", false, false, 60),
+    ("rollback", true, false, 80),
+    ("commit with fences", false, true, 90),
+    ("rollback with fences", true, true, 80)
+  )
+
+  for ((kind, conflict, fences, fewest) <- cases)
     test(s"a client that halts at any request of a $kind leaves all or nothing") {
       val base = Files.createTempDirectory("halted").toRealPath()
-      val halts =
-        HaltedRequests.run(new LocalStore(durable = false), s"file:$base", every = 1, conflict)
+      val store = new LocalStore(durable = false)
+      val halts = HaltedRequests.run(store, s"file:$base", every = 1, conflict, fences)
       assert(halts >= fewest)
     }
 }

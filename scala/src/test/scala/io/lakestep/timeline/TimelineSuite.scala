@@ -3,6 +3,7 @@ package io.lakestep.timeline
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.{Ids, Json, LakestepException}
+import io.lakestep.delta.Protocol
 import io.lakestep.storage.MemoryStore
 import io.lakestep.transaction.ManualClock
 
@@ -22,6 +23,7 @@ final class TimelineSuite extends AnyFunSuite {
     Some(SlotStamp(1, 2)),
     2,
     conflictCapable = true,
+    reserve = Some(Protocol(Json.obj().put("minReaderVersion", 1).put("minWriterVersion", 2))),
     reads = Some(ReadSet(Some(Vector(
       ReadScan(
         RowFilter.AllOf(Vector(
@@ -32,14 +34,14 @@ final class TimelineSuite extends AnyFunSuite {
       ),
       ReadScan(RowFilter.Everything, None)
     )))),
-    "hash",
-    Some("m"),
-    None,
+    actionsHash = "hash",
+    metaDataHash = Some("m"),
+    protocolHash = None,
     inCommitTimestamps = true,
-    Some(5),
-    Some(RowIds(1, 2)),
-    FileSums(1, 2, 3),
-    FileSums(0, 0, 0)
+    inCommitTimestampMs = Some(5),
+    rowIds = Some(RowIds(1, 2)),
+    added = FileSums(1, 2, 3),
+    removed = FileSums(0, 0, 0)
   )
 
   private def commit(number: Long, previous: String, id: String = "t1") = CommitEntry(
@@ -51,7 +53,13 @@ final class TimelineSuite extends AnyFunSuite {
     Some("msg"),
     Vector(
       table,
-      table.copy(metastore = None, baseSlot = None, rowIds = None, inCommitTimestampMs = None)
+      table.copy(
+        metastore = None,
+        baseSlot = None,
+        reserve = None,
+        rowIds = None,
+        inCommitTimestampMs = None
+      )
     ),
     Vector(EntryRead("l", "/r", "r", 1, 2, ReadSet.WholeTable)),
     Vector(Json.obj().put("drop", "x")),
@@ -117,6 +125,22 @@ final class TimelineSuite extends AnyFunSuite {
     assert(
       intercept[LakestepException](f.open().id).getCondition == "LAKESTEP_TIMELINE_FEATURE_UNKNOWN"
     )
+  }
+
+  test(
+    "an entry that asks for what is not known is refused, also by a client that knows its fields"
+  ) {
+    val f = new Fixture
+    val bytes = new String(TimelineCodec.encode(commit(1, "")), "UTF-8")
+    assert(bytes.contains("\"requiredFeatures\":[\"reserve\"]"))
+    f.open().id
+    f.store.putIfAbsent(
+      f.file(f"${1}%020d.json"),
+      bytes.replace("[\"reserve\"]", "[\"reserve\",\"future\"]").getBytes("UTF-8")
+    )
+    val refused = intercept[LakestepException](f.open().refresh())
+    assert(refused.getCondition == "LAKESTEP_TIMELINE_FEATURE_UNKNOWN")
+    assert(refused.getMessageParameters.get("features") == "future")
   }
 
   test("views: finished prefix, next number, unfinished entries, last marks") {

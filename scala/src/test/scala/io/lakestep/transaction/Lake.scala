@@ -114,8 +114,16 @@ private[lakestep] class Lake(
   /** Files that commits name exist. */
   def touch(actions: Seq[Action]): Unit = ()
 
-  def create(table: String, files: String*): Unit = {
-    foreign(table, Seq[Action](protocol(), metaData(s"id-$table")) ++ files.map(add(_)): _*)
+  def create(table: String, files: String*): Unit =
+    create(table, protocol(), Map.empty[String, String], files)
+
+  def create(
+      table: String,
+      protocol: Protocol,
+      properties: Map[String, String],
+      files: Seq[String]): Unit = {
+    val header = Seq[Action](protocol, metaData(s"id-$table", properties = properties))
+    foreign(table, header ++ files.map(add(_)): _*)
     files.foreach(file(table, _))
   }
 
@@ -189,9 +197,12 @@ private[lakestep] object Lake {
 }
 
 /** Two tables, and a transaction that rewrites a1 in A, or appends there, and rewrites b1 in B. */
-private[lakestep] class TwoTables(rewriteA: Boolean = true, val lake: Lake = Lake.inMemory()) {
-  lake.create("A", "a1")
-  lake.create("B", "b1")
+private[lakestep] class TwoTables(
+    rewriteA: Boolean = true,
+    val lake: Lake = Lake.inMemory(),
+    properties: Map[String, String] = Map.empty) {
+  lake.create("A", lake.protocol(), properties, Seq("a1"))
+  lake.create("B", lake.protocol(), properties, Seq("b1"))
 
   def run(observer: CommitObserver, stores: ObjectStores = lake.stores): CommitOutcome = {
     val db = lake.client(observer, stores = stores)

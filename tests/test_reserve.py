@@ -1,0 +1,112 @@
+"""Tables that are fenced while a transaction is published (`lakestep.foreignWriters` = reserve)."""
+
+import deltalake
+import pytest
+
+from driver import TIMEOUT_S, DriverDied, DriverError
+from lake import FEATURE, Lake, append, header, is_fenced, rewrite
+from test_crash import AFTER, BEFORE, UPDATE
+
+MODE = "ALTER TABLE {} SET TBLPROPERTIES ('lakestep.foreignWriters' = 'reserve')"
+
+# The third put into one of the two tables: both fences are in, nothing is published.
+FENCED = "beforePublish:3"
+
+
+@pytest.fixture
+def lake(drivers, tmp_path):
+    """Two tables in this mode, and what their headers were before anybody wrote them."""
+    [driver] = drivers(1)
+    made = Lake(tmp_path, 2)
+    driver.session(made.root).sql(*made.sql(MODE))
+    made.headers = [header(path) for path in made.tables]
+    return made
+
+
+def start(driver, lake):
+    session = driver.session(lake.root)
+    return session.start_sql("BEGIN", *lake.sql(UPDATE), "COMMIT")
+
+
+def check_committed(lake):
+    for path, before in zip(lake.tables, lake.headers, strict=True):
+        assert lake.own_commits(path)[1:3] == ["reserve", "publish"]
+        assert header(path) == before
+    lake.check_timeline()
+
+
+def test_while_it_is_published_others_read_and_cannot_write(drivers, plain, lake):
+    owner, _ = drivers(2)
+    with owner.halts(FENCED) as halts:
+        commit = halts.during(start(owner, lake))
+        assert halts.reached() == FENCED
+        for path in lake.tables:
+            assert is_fenced(path)
+            for write in (lambda p=path: append(p, (9, "foreign")), lambda p=path: rewrite(p, 1)):
+                with pytest.raises(deltalake.exceptions.DeltaError, match=FEATURE):
+                    write()
+            with pytest.raises(AssertionError, match=f"UNSUPPORTED_FEATURES_FOR_WRITE.*{FEATURE}"):
+                plain.ask("sql", text=f"DELETE FROM delta.`{path}` WHERE id = 1")
+            assert lake.rows(path) == BEFORE
+            assert len(plain.ask("sql", text=f"SELECT * FROM delta.`{path}`")) == len(BEFORE)
+        halts.go()
+        commit.result(TIMEOUT_S)
+    check_committed(lake)
+    for path in lake.tables:
+        append(path, (9, "foreign"))
+        assert lake.rows(path) == [*AFTER, (9, "foreign")]
+
+
+def test_a_statement_outside_a_transaction_finishes_what_fences_its_table(drivers, lake):
+    owner, other = drivers(2)
+    with owner.halts(FENCED) as halts:
+        commit = halts.during(start(owner, lake))
+        assert halts.reached() == FENCED
+        session = other.session(lake.root)
+        session.sql(f"INSERT INTO delta.`{lake.tables[0]}` VALUES (9, 'ours')")
+        halts.go()
+        commit.result(TIMEOUT_S)
+    check_committed(lake)
+    assert lake.rows(lake.tables[0]) == [*AFTER, (9, "ours")]
+    assert lake.rows(lake.tables[1]) == AFTER
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param("published:1", marks=pytest.mark.long),
+        "published:2",
+        pytest.param("published:3", marks=pytest.mark.long),
+        pytest.param("published:4", marks=pytest.mark.long),
+    ],
+)
+def test_after_a_kill_the_next_client_finishes_and_takes_the_fences_away(drivers, lake, step):
+    _, victim = drivers(2, spare=True)
+    with victim.halts(step) as halts:
+        commit = halts.during(start(victim, lake))
+        assert halts.reached() == step
+        victim.kill()
+    with pytest.raises(DriverDied):
+        commit.result(TIMEOUT_S)
+    assert any(is_fenced(path) for path in lake.tables) or step == "published:4"
+    [survivor] = drivers(1)
+    survivor.session(lake.root).sql("BEGIN", "ROLLBACK")
+    check_committed(lake)
+    assert [lake.rows(path) for path in lake.tables] == [AFTER, AFTER]
+
+
+def test_a_writer_that_is_faster_than_its_fence_makes_nothing_be_taken_back(drivers, lake):
+    [owner] = drivers(1)
+    with owner.halts("ordered:1") as halts:
+        commit = halts.during(start(owner, lake))
+        assert halts.reached() == "ordered:1"
+        rewrite(lake.tables[0], 1)
+        halts.go()
+        with pytest.raises(DriverError) as conflict:
+            commit.result(TIMEOUT_S)
+    assert conflict.value.condition == "LAKESTEP_CONFLICT"
+    assert lake.own_commits(lake.tables[0])[1:] == ["close"]
+    assert lake.own_commits(lake.tables[1])[1:] == ["reserve", "close"]
+    assert [header(path) for path in lake.tables] == lake.headers
+    assert [lake.rows(path) for path in lake.tables] == [BEFORE[1:], BEFORE]
+    lake.check_timeline()
