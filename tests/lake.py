@@ -12,7 +12,6 @@ import deltalake
 import pyarrow as pa
 from blake3 import blake3
 
-
 # The writer feature that keeps foreign writers out.
 FEATURE = "lakestepTransactions"
 

@@ -1,6 +1,5 @@
 """Tables that only transactions write (`lakestep.foreignWriters` = forbid)."""
 
-import json
 import threading
 from pathlib import Path
 

@@ -1,5 +1,6 @@
 """Statements that lost to another client are run again, where nobody has seen a result of them."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -358,3 +359,30 @@ def test_conflict_strategy_is_one_of_ours_or_a_class_of_that_kind(drivers, tmp_p
             session.sql("BEGIN")
         assert raised.value.condition == "LAKESTEP_INVALID_SETTING"
         assert raised.value.parameters["key"] == key
+
+
+def test_younger_transaction_waits_for_the_older_as_long_as_it_was_told(drivers, tmp_path):
+    older, younger = drivers(2)
+    lake = Lake(tmp_path, 2)
+    wait_s = 2
+    waiting = younger.session(
+        lake.root,
+        **{
+            "spark.lakestep.commit.conflictStrategy": "younger-waits",
+            "spark.lakestep.commit.timeoutMs": str(1000 * wait_s),
+        },
+    )
+    waiting.sql("BEGIN", *lake.sql(INSERT))
+    with older.halts("published:1") as halts:
+        first = halts.during(
+            older.session(lake.root).start_sql("BEGIN", *lake.sql(INSERT), "COMMIT")
+        )
+        assert halts.reached() == "published:1"
+        started = time.monotonic()
+        waiting.sql("COMMIT")
+        assert time.monotonic() - started >= wait_s
+        halts.go()
+        first.result(TIMEOUT_S)
+    for path in lake.tables:
+        assert lake.rows(path).count((3, "own")) == 2
+    lake.check_timeline()

@@ -122,10 +122,30 @@ def test_closing_a_table_says_who_else_writes_it(s3, s3_drivers):
     assert s3.rows(path) == [NEW, OTHER, (3, "alone")]
 
 
-@pytest.mark.parametrize("step", ["beforeOrder:1", "published:1"])
+STEPS = ["requested:1", "pinned:2", "flattened:1", "helped:1", "validated:1", "beforeOrder:1"]
+STEPS_AFTER = [
+    "ordered:1",
+    "beforePublish:1",
+    "published:1",
+    "published:2",
+    "beforeDecision:1",
+    "decided:1",
+    "beforeCleanUp:1",
+]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        step
+        if step in {"beforeOrder:1", "published:1"}
+        else pytest.param(step, marks=pytest.mark.long)
+        for step in STEPS + STEPS_AFTER
+    ],
+)
 def test_what_a_dead_driver_left_on_s3_is_finished_by_another(s3, s3_drivers, pool, step):
-    tables = [s3.table(f"dead/{step[:-2]}/t{i}") for i in range(2)]
-    place = root(f"dead/{step[:-2]}")
+    tables = [s3.table(f"dead/{step.replace(':', '-')}/t{i}") for i in range(2)]
+    place = root(f"dead/{step.replace(':', '-')}")
     dying = pool.start(s3.driver_settings)
     with dying.halts(step) as halts:
         commit = halts.during(
@@ -137,7 +157,7 @@ def test_what_a_dead_driver_left_on_s3_is_finished_by_another(s3, s3_drivers, po
         commit.result()
     session = s3_drivers[0].session(**place)
     session.sql("RECOVER")
-    expected = [[NEW if step == "published:1" else OLD, OTHER]] * 2
+    expected = [[NEW if step in STEPS_AFTER else OLD, OTHER]] * 2
     assert rows(session, tables) == expected == [s3.rows(path) for path in tables]
     session.sql("BEGIN", *each("DELETE FROM {} WHERE id = 2", tables), "COMMIT")
     assert [s3.rows(path) for path in tables] == [table[:1] for table in expected]

@@ -236,9 +236,7 @@ BROKEN = (
     Run(
         "reserve, published before all fences", (RESERVE_BOTH,), 1, off=("ReservesAll",), small=True
     ),
-    Run(
-        "reserve, before the table without", (RESERVE_ONE,), 1, off=("CapableFirst",), small=True
-    ),
+    Run("reserve, before the table without", (RESERVE_ONE,), 1, off=("CapableFirst",), small=True),
 )
 
 

@@ -29,6 +29,9 @@ object TablePath {
   /** The folder with one folder for each segment. */
   def stagings(table: String): String = s"${log(table)}/_lakestep"
 
+  /** Where the temporary files of stores stand, for whatever is put into the log or below it. */
+  def temporary(table: String): String = s"${stagings(table)}/tmp"
+
   /** The folder with the staged commits of a segment. */
   def staging(table: String, segment: String): String = s"${stagings(table)}/$segment"
 

@@ -184,6 +184,9 @@ final class Timeline(store: ObjectStore, val root: String, ids: Ids, putAttempts
       case RequestedName(id) => id
     }
 
+  /** Where the temporary files of stores stand, for the timeline's own files. */
+  def temporary: Vector[String] = Vector(root, folder, s"$root/transactions").map(f => s"$f/tmp")
+
   def deleteRequested(id: String): Unit = store.delete(requestedFile(id))
 
   private def checkHash(file: String, held: String, actual: String): Unit =

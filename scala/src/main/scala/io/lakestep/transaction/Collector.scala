@@ -20,7 +20,8 @@ final case class CollectionReport(
 /**
  * Step 10: removes what dead clients left. A transaction that has not ended and is older than asked
  * is first ended in the timeline, so that its owner, should it live, finds that at COMMIT; only
- * then its files go. Staged commits are looked for in the tables of the timeline.
+ * then its files go. Staged commits are looked for in the tables of the timeline. A temporary file
+ * belongs to one put: without it that of a living writer fails, and has had no effect.
  */
 private[transaction] final class Collector(world: World, abort: Vector[String] => Vector[String]) {
   import world._
@@ -40,7 +41,16 @@ private[transaction] final class Collector(world: World, abort: Vector[String] =
       id
     }
     old.diff(aborted).filter(hasEnded).foreach(timeline.deleteRequested)
+    val temporary = found.map { case (path, _) => TablePath.temporary(path) } ++ timeline.temporary
+    temporary.foreach(removeOld(_, before))
     CollectionReport(aborted, removed.size, staged.collect { case (path, Left(e)) => path -> e })
+  }
+
+  private def removeOld(folder: String, before: Long): Unit = {
+    val store = stores.forPath(folder)
+    store.list(folder, "").filter(_.modifiedMs < before).foreach(f =>
+      store.delete(s"$folder/${f.name}")
+    )
   }
 
   private def tablesOf(status: EntryStatus): Vector[(String, String)] = status.entry match {

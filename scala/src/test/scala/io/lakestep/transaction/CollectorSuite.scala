@@ -47,6 +47,22 @@ final class CollectorSuite extends AnyFunSuite {
     assert(s.lake.client().describe(old.id).isInstanceOf[TransactionStatus.Aborted])
   }
 
+  test("temporary files of dead writers go, those of living ones stay") {
+    val s = new Scene
+    def put(name: String): Vector[String] = {
+      val folders = TablePath.temporary(s.lake.path("A")) +: s.lake.client().timeline.temporary
+      folders.map(f => s"$f/$name.tmp").map { file =>
+        s.lake.store.putIfAbsent(file, Array[Byte](1))
+        file
+      }
+    }
+    val dead = put("dead")
+    s.lake.clock.advance(1000)
+    val living = put("living")
+    assert(s.lake.client().collect(500).failed.isEmpty)
+    assert(!dead.exists(s.lake.store.exists) && living.forall(s.lake.store.exists))
+  }
+
   test("what a finished transaction left is removed, and what an unfinished one needs is not") {
     val s = new Scene
     val done = s.begun("done")
