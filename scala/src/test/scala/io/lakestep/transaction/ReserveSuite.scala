@@ -177,6 +177,18 @@ final class ReserveSuite extends AnyFunSuite {
     }
   }
 
+  test("the price: a put, three listings and a read more for each table") {
+    def requests(mode: String): Map[String, Int] = {
+      val s = new Scene(Map("A" -> mode, "B" -> mode))
+      s.run()
+      s.lake.memory.requests.map(_.takeWhile(_ != ' ')).groupBy(identity).view.mapValues(_.size)
+        .toMap
+    }
+    val (allow, reserve) = (requests(ForeignWriters.Allow), requests(Reserve))
+    val more = reserve.map { case (kind, n) => kind -> (n - allow.getOrElse(kind, 0)) }
+    assert(more.filter(_._2 != 0) == Map("put" -> 2, "list" -> 6, "get" -> 2))
+  }
+
   test("without two tables that can conflict there is no fence") {
     val closed = new Scene(Map("A" -> Reserve, "B" -> ForeignWriters.Forbid))
     assert(closed.run().isInstanceOf[CommitOutcome.Committed])
