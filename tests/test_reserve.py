@@ -2,6 +2,7 @@
 
 import deltalake
 import pytest
+from delta.tables import DeltaTable
 
 from driver import TIMEOUT_S, DriverDied, DriverError
 from lake import FEATURE, Lake, append, header, is_fenced, rewrite
@@ -69,6 +70,40 @@ def test_a_statement_outside_a_transaction_finishes_what_fences_its_table(driver
     check_committed(lake)
     assert lake.rows(lake.tables[0]) == [*AFTER, (9, "ours")]
     assert lake.rows(lake.tables[1]) == AFTER
+
+
+def delete_by_merge(spark, table):
+    """A merge that Delta runs past every plan."""
+    target, source = DeltaTable.forPath(spark, table), spark.sql("SELECT 2 AS id")
+    target.alias("t").merge(source.alias("s"), "t.id = s.id").whenMatchedDelete().execute()
+
+
+def append_by_stream(spark, source, table, checkpoint):
+    stream = spark.readStream.format("delta").load(source).writeStream.format("delta")
+    stream = stream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+    stream.start(table).awaitTermination()
+
+
+def test_writes_that_are_no_statement_finish_what_a_dead_client_fenced(drivers, lake, tmp_path):
+    _, victim = drivers(2, spare=True)
+    with victim.halts(FENCED) as halts:
+        commit = halts.during(start(victim, lake))
+        assert halts.reached() == FENCED
+        victim.kill()
+    with pytest.raises(DriverDied):
+        commit.result(TIMEOUT_S)
+    [driver] = drivers(1)
+    session, source = driver.session(lake.root), lake.table("source", [(9, "streamed")])
+    session.call("test_reserve:delete_by_merge", table=lake.tables[0])
+    session.call(
+        "test_reserve:append_by_stream",
+        source=source,
+        table=lake.tables[1],
+        checkpoint=str(tmp_path / "checkpoint"),
+    )
+    check_committed(lake)
+    assert lake.rows(lake.tables[0]) == AFTER[:1]
+    assert lake.rows(lake.tables[1]) == [*AFTER, (9, "streamed")]
 
 
 @pytest.mark.parametrize(

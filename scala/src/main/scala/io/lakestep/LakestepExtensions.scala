@@ -6,7 +6,7 @@ import org.apache.spark.sql.delta.lakestep.{BaseTransactionBackstop, SparkIntern
 import org.apache.spark.sql.internal.StaticSQLConf
 
 import io.lakestep.overlay.{BaseWriteGuard, OverlaySettings}
-import io.lakestep.session.{CatalogSetting, InternalClones, NoBaseWrites, Sessions}
+import io.lakestep.session.{Autocommit, CatalogSetting, InternalClones, NoBaseWrites, Sessions}
 import io.lakestep.sql.{
   BaseFileNames, ConsistentReads, LakestepParser, NoteStatementTables, ParserOrder,
   RedirectRelations, RedirectSaveAsTable, RedirectTables, ResolveTransactionBlock,
@@ -27,7 +27,10 @@ class LakestepExtensions extends (SparkSessionExtensions => Unit) {
       CatalogSetting.install(conf)
     }
     BaseWriteGuard.set(NoBaseWrites)
-    BaseTransactionBackstop.install(Sessions.isOpen)
+    BaseTransactionBackstop.install(
+      Sessions.isOpen,
+      (session, table) => Autocommit.beforeWrite(session, Seq(table))
+    )
     if (listsDelta) ParserOrder.injectOutermost(extensions, parser)
     else {
       new DeltaSparkSessionExtension().apply(extensions)

@@ -29,8 +29,10 @@ object ForeignWriters {
   private val Before = "lakestep.protocolBefore"
 
   /** In small letters; a key that differs from the property by its letters alone counts as one. */
-  def mode(metaData: MetaData): String =
-    metaData.properties.collectFirst { case (key, mode) if isProperty(key) => mode }
+  def mode(metaData: MetaData): String = mode(metaData.properties)
+
+  def mode(properties: Map[String, String]): String =
+    properties.collectFirst { case (key, mode) if isProperty(key) => mode }
       .fold(Allow)(_.trim.toLowerCase(Locale.ROOT))
 
   def isProperty(key: String): Boolean = key.equalsIgnoreCase(Property)

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.delta.lakestep
 
+import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.{OptimisticTransaction, TransactionExecutionObserver}
 
@@ -9,11 +10,13 @@ import io.lakestep.delta.DeltaReference
 /**
  * Refuses every Delta transaction that starts on a base table while the session has an open
  * Lakestep transaction, whichever way it came, and every one on a table that only transactions may
- * write; everything else goes to the observer that was there before.
+ * write; everything else goes to the observer that was there before. Where a fence is on only while a
+ * transaction is being published, that is finished first.
  */
 private[lakestep] final class BaseTransactionBackstop(
     private[lakestep] val inner: TransactionExecutionObserver,
-    isInTransaction: SparkSession => Boolean)
+    isInTransaction: SparkSession => Boolean,
+    finish: (SparkSession, Path) => Unit)
     extends TransactionExecutionObserver {
 
   override def startingTransaction(f: => OptimisticTransaction): OptimisticTransaction =
@@ -21,13 +24,22 @@ private[lakestep] final class BaseTransactionBackstop(
       // Making the object reads the log and writes nothing; only it knows its table.
       val transaction = f
       val table = DeltaReference(transaction.deltaLog.dataPath, None)
-      if (!table.isOverlay && BaseTransactionBackstop.session.exists(isInTransaction)) {
+      val session = BaseTransactionBackstop.session
+      if (table.isOverlay) transaction
+      else if (session.exists(isInTransaction)) {
         throw Errors("LAKESTEP_DELTA_TRANSACTION_ON_BASE_TABLE", "table" -> table.display)
+      } else if (!DeltaFence.isOn(transaction.snapshot)) transaction
+      else {
+        val now =
+          if (DeltaFence.stays(transaction.snapshot)) transaction
+          else {
+            session.foreach(finish(_, table.path))
+            f
+          }
+        if (DeltaFence.isOn(now.snapshot))
+          throw Errors("LAKESTEP_TABLE_FORBIDS_FOREIGN_WRITERS", "table" -> table.display)
+        now
       }
-      if (!table.isOverlay && DeltaFence.isOn(transaction.snapshot)) {
-        throw Errors("LAKESTEP_TABLE_FORBIDS_FOREIGN_WRITERS", "table" -> table.display)
-      }
-      transaction
     }
 
   override def createChild(): TransactionExecutionObserver = inner.createChild()
@@ -69,10 +81,18 @@ object BaseTransactionBackstop {
     "org$apache$spark$sql$delta$ThreadStorageExecutionObserver$_setter_$threadObserver_$eq"
 
   @volatile private var isInTransaction: SparkSession => Boolean = _ => false
+  @volatile private var finish: (SparkSession, Path) => Unit = (_, _) => ()
 
-  /** Idempotent. The predicate given last counts; it must be thread-safe. */
-  def install(predicate: SparkSession => Boolean): Unit = synchronized {
+  /**
+   * Idempotent. What is given last counts; it must be thread-safe.
+   *
+   * @param finishing finishes the transactions that are being published in a table
+   */
+  def install(
+      predicate: SparkSession => Boolean,
+      finishing: (SparkSession, Path) => Unit): Unit = synchronized {
     isInTransaction = predicate
+    finish = finishing
     current match {
       case _: OnEveryThread =>
       case delta => replace(new OnEveryThread(delta))
@@ -101,7 +121,11 @@ object BaseTransactionBackstop {
       extends ThreadLocal[Observer] {
 
     override def get(): Observer =
-      new BaseTransactionBackstop(delta.get(), session => isInTransaction(session))
+      new BaseTransactionBackstop(
+        delta.get(),
+        session => isInTransaction(session),
+        (session, table) => finish(session, table)
+      )
 
     override def set(observer: Observer): Unit = delta.set(observer match {
       case backstop: BaseTransactionBackstop => backstop.inner

@@ -19,4 +19,8 @@ object DeltaFence {
 
   def isOn(snapshot: SnapshotDescriptor): Boolean =
     snapshot.protocol.writerFeatureNames(ForeignWriters.Feature)
+
+  /** Whether the fence stays when no transaction is being published. */
+  def stays(snapshot: SnapshotDescriptor): Boolean =
+    ForeignWriters.mode(snapshot.metadata.configuration) == ForeignWriters.Forbid
 }

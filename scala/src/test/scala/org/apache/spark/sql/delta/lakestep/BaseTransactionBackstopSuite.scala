@@ -40,9 +40,12 @@ class BaseTransactionBackstopSuite extends AnyFunSuite with BeforeAndAfterAll {
     super.beforeAll()
     spark.range(5).write.format("delta").save(path)
     spark.range(5).write.parquet(new File(folder, "p").getPath)
-    BaseTransactionBackstop.install(session => open.contains(session))
-    BaseTransactionBackstop.install(session => open.contains(session))
+    install()
+    install()
   }
+
+  private def install(): Unit =
+    BaseTransactionBackstop.install(session => open.contains(session), (_, _) => ())
 
   override def afterAll(): Unit = {
     BaseTransactionBackstop.uninstall()
@@ -155,7 +158,7 @@ class BaseTransactionBackstopSuite extends AnyFunSuite with BeforeAndAfterAll {
     try {
       assert(TransactionExecutionObserver.getObserver eq NoOpTransactionExecutionObserver)
       assert(inTransaction(log.startTransaction(None)).readVersion == version)
-    } finally BaseTransactionBackstop.install(session => open.contains(session))
+    } finally install()
   }
 
   private final class Recording extends TransactionExecutionObserver {
