@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+from delta.tables import DeltaTable
 
 from transactions import begin, commit, refused, rollback
 
@@ -165,3 +166,20 @@ def test_block_that_a_statement_ends_early_runs_nothing_more(spark, table):
     with refused("LAKESTEP_TRANSACTION_NOT_OPEN", "25000"):
         spark.sql(f"BEGIN; EXECUTE IMMEDIATE 'COMMIT'; DELETE FROM {name}; COMMIT")
     assert numbers(spark, name) == [1, 2]
+
+
+def test_table_that_exists_is_kept_by_whoever_makes_it_if_it_does_not(spark, table):
+    name = table("kept")
+    begin(spark)
+    spark.sql(f"INSERT INTO {name} VALUES (3, 'c')")
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {name} (x DATE) USING delta")
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {name} USING delta AS SELECT 9 AS id, 'x' AS v")
+    spark.range(9).write.format("delta").mode("ignore").saveAsTable(name)
+    DeltaTable.createIfNotExists(spark).tableName(name).addColumn("x", "DATE").execute()
+    spark.sql("DROP TABLE IF EXISTS there_is_none")
+    assert numbers(spark, name) == [1, 2, 3]
+    with refused("LAKESTEP_UNSUPPORTED_IN_TRANSACTION.CREATE_TABLE", "0A000"):
+        spark.sql("CREATE TABLE IF NOT EXISTS there_is_none (x DATE) USING delta")
+    commit(spark)
+    assert spark.table(name).columns == ["id", "v"]
+    assert numbers(spark, name) == [1, 2, 3]

@@ -8,7 +8,7 @@ import org.apache.spark.sql.internal.StaticSQLConf
 import io.lakestep.overlay.{BaseWriteGuard, OverlaySettings}
 import io.lakestep.session.{Autocommit, CatalogSetting, InternalClones, NoBaseWrites, Sessions}
 import io.lakestep.sql.{
-  BaseFileNames, ConsistentReads, LakestepParser, NoteStatementTables, ParserOrder,
+  BaseFileNames, ConsistentReads, SkipIfExists, LakestepParser, NoteStatementTables, ParserOrder,
   RedirectRelations, RedirectSaveAsTable, RedirectTables, ResolveTransactionBlock,
   StatementStrategy, TransactionGuard, WatchTypedStatements
 }
@@ -41,6 +41,7 @@ class LakestepExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectHintResolutionRule(RedirectTables(_))
     extensions.injectResolutionRule(RedirectRelations(_))
     extensions.injectResolutionRule(RedirectSaveAsTable(_))
+    extensions.injectResolutionRule(SkipIfExists(_))
     extensions.injectPlanNormalizationRule(RedirectRelations(_))
     extensions.injectPostHocResolutionRule(BaseFileNames(_))
     extensions.injectResolutionRule(ResolveTransactionBlock(_))
