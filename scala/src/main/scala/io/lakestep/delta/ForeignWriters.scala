@@ -2,6 +2,8 @@ package io.lakestep.delta
 
 import java.util.Locale
 
+import scala.jdk.CollectionConverters._
+
 import io.lakestep.{Errors, Json}
 
 /**
@@ -31,23 +33,25 @@ object ForeignWriters {
   /** In small letters; a key that differs from the property by its letters alone counts as one. */
   def mode(metaData: MetaData): String = mode(metaData.properties)
 
-  def mode(properties: Map[String, String]): String =
-    properties.collectFirst { case (key, mode) if isProperty(key) => mode }
-      .fold(Allow)(_.trim.toLowerCase(Locale.ROOT))
+  def mode(properties: Map[String, String]): String = modes(properties).headOption.getOrElse(Allow)
+
+  private def modes(properties: Map[String, String]): Iterable[String] =
+    properties.collect { case (key, mode) if isProperty(key) => normal(mode) }
 
   def isProperty(key: String): Boolean = key.equalsIgnoreCase(Property)
 
   /** Whether a line of the log is metadata that says who may write. */
-  def isStatedIn(line: String): Boolean = stated(line).isDefined
+  def isStatedIn(line: String): Boolean = stated(line).nonEmpty
 
   /** Whether a line of the log is metadata that closes the table. */
-  def closes(line: String): Boolean = stated(line).contains(Forbid)
+  def closes(line: String): Boolean = stated(line).exists(_ == Forbid)
 
-  private def stated(line: String): Option[String] =
-    if (!line.toLowerCase(Locale.ROOT).contains(Property.toLowerCase(Locale.ROOT))) None
+  private def stated(line: String): Iterable[String] =
+    if (!line.toLowerCase(Locale.ROOT).contains(Property.toLowerCase(Locale.ROOT))) Nil
     else
-      Some(Action.parse(line)).collect {
-        case m: MetaData if m.properties.keys.exists(isProperty) => mode(m)
+      Action.parse(line) match {
+        case m: MetaData => modes(m.properties)
+        case _ => Nil
       }
 
   def isFenced(protocol: Protocol): Boolean = protocol.writerFeatures.exists(_(Feature))
@@ -69,27 +73,44 @@ object ForeignWriters {
       staged: Vector[LogCommit],
       protocol: Protocol,
       metaData: MetaData): (Protocol, MetaData) = {
-    val wanted = staged.foldLeft(mode(pinned.metaData)) { (before, commit) =>
-      val named = commit.actions.collect { case m: MetaData => mode(m) }.lastOption
-      named.filter(_ => commit.info.flatMap(_.operation).exists(SetsProperties)).getOrElse(before)
+    val stated = staged.foldLeft(modes(pinned.metaData.properties).headOption) { (before, commit) =>
+      named(commit).getOrElse(before)
     }
+    val wanted = stated.getOrElse(Allow)
     if (!Modes(wanted))
       throw Errors("LAKESTEP_FOREIGN_WRITERS_INVALID", "property" -> Property, "value" -> wanted)
     val before = pinned.metaData.property(Before)
     val others = metaData.properties.keys.filter(isProperty).foldLeft(metaData) {
       (m, key) => m.withProperty(key, None)
     }
-    val kept = others.withProperty(Property, Some(wanted).filter(isStated(metaData)))
+    val kept = others.withProperty(Property, stated)
     if (wanted == Forbid) fence(protocol, kept.withProperty(Before, before))
     else (restored(unfencedIfAny(protocol), before), kept.withProperty(Before, None))
   }
 
   private val Modes = Set(Allow, Reserve, Forbid)
-  private val SetsProperties = Set("SET TBLPROPERTIES", "UNSET TBLPROPERTIES")
 
-  /** `allow` is what a table has that says nothing: it is written only where somebody wrote it. */
-  private def isStated(metaData: MetaData)(wanted: String): Boolean =
-    wanted != Allow || (mode(metaData) == Allow && metaData.properties.keys.exists(isProperty))
+  /**
+   * What a statement says about the mode: Some(None) when it takes the property away, None when it
+   * does not name it. Read from what the user wrote, as the metadata of one statement also holds
+   * what those before it did, a RESTORE for example.
+   */
+  private def named(commit: LogCommit): Option[Option[String]] =
+    for {
+      info <- commit.info
+      operation <- info.operation
+      if operation == "SET TBLPROPERTIES" || operation == "UNSET TBLPROPERTIES"
+      written <- Option(info.body.path("operationParameters").get("properties"))
+      properties = Json.parse(s"""{"named":${written.asText}}""").path("named")
+      mode <-
+        if (properties.isArray)
+          properties.elements.asScala.map(_.asText).find(isProperty).map(_ => None)
+        else
+          properties.properties.asScala.find(e => isProperty(e.getKey))
+            .map(e => Some(normal(e.getValue.asText)))
+    } yield mode
+
+  private def normal(mode: String): String = mode.trim.toLowerCase(Locale.ROOT)
 
   private def unfencedIfAny(protocol: Protocol): Protocol =
     if (isFenced(protocol)) unfenced(protocol) else protocol

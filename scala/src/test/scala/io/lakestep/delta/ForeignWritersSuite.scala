@@ -25,8 +25,20 @@ final class ForeignWritersSuite extends AnyFunSuite {
   private def commit(operation: String, actions: Action*): LogCommit =
     LogCommit(5, CommitInfo(Json.obj().put("operation", operation)) +: actions.toVector)
 
-  private def set(properties: Map[String, String]) =
-    commit("SET TBLPROPERTIES", metaData(properties))
+  private def commit(operation: String, named: String, actions: Action*): LogCommit = {
+    val info = Json.obj().put("operation", operation)
+    info.putObject("operationParameters").put("properties", named)
+    LogCommit(5, CommitInfo(info) +: actions.toVector)
+  }
+
+  /** SET of these properties, among others that the table has then. */
+  private def set(properties: Map[String, String], others: Map[String, String] = Map.empty) = {
+    val named = properties.map { case (key, value) => s""""$key":"$value"""" }
+    commit("SET TBLPROPERTIES", named.mkString("{", ",", "}"), metaData(others ++ properties))
+  }
+
+  private def unset(left: Map[String, String] = Map.empty) =
+    commit("UNSET TBLPROPERTIES", s"""["${ForeignWriters.Property}"]""", metaData(left))
 
   private def header(pinned: PinnedHeader, staged: LogCommit*): PinnedHeader = {
     val net =
@@ -62,7 +74,7 @@ final class ForeignWritersSuite extends AnyFunSuite {
       val closed = header(before, set(Closed + ("my.note" -> "kept")))
       assert(features(closed.protocol) == named + ForeignWriters.Feature)
       assert(closed.protocol.minReader == reader && closed.protocol.minWriter == 7)
-      val opened = header(closed, set(Map("my.note" -> "kept")))
+      val opened = header(closed, unset(Map("my.note" -> "kept")))
       assert(opened.protocol.sameAs(before.protocol) && opened.metaData == before.metaData)
     }
   }
@@ -71,7 +83,7 @@ final class ForeignWritersSuite extends AnyFunSuite {
     val before = open(protocol(1, 7, "appendOnly", "rowTracking"))
     val closed = header(before, set(Closed))
     assert(features(closed.protocol) == Set("appendOnly", "rowTracking", ForeignWriters.Feature))
-    assert(header(closed, set(Map.empty)).protocol.sameAs(before.protocol))
+    assert(header(closed, unset()).protocol.sameAs(before.protocol))
   }
 
   test("a feature that was switched on while the table was closed stays when it is opened") {
@@ -86,7 +98,7 @@ final class ForeignWritersSuite extends AnyFunSuite {
       )
     )
     assert(ForeignWriters.isFenced(wider.protocol))
-    val opened = header(wider, set(Map.empty))
+    val opened = header(wider, unset())
     assert(features(opened.protocol) == Set("appendOnly", "invariants", "domainMetadata"))
     assert(opened.metaData.properties.isEmpty)
   }
@@ -100,8 +112,33 @@ final class ForeignWritersSuite extends AnyFunSuite {
       val still = header(open(protocol(1, 2)), commit(operation, metaData(Closed)))
       assert(!ForeignWriters.isFenced(still.protocol) && still.metaData.properties.isEmpty)
     }
-    val both = header(closed, set(Map.empty), set(Closed), commit("WRITE", add("x")))
+    val both = header(closed, unset(), set(Closed), commit("WRITE", add("x")))
     assert(both.protocol.sameAs(closed.protocol) && both.metaData == closed.metaData)
+  }
+
+  test("a statement about other properties keeps the mode, whatever one before it restored") {
+    val closed = header(open(protocol(1, 2)), set(Closed))
+    val other = Map("my.note" -> "new")
+    val stillClosed = header(closed, commit("RESTORE", metaData(Map.empty)), set(other))
+    assert(ForeignWriters.isFenced(stillClosed.protocol))
+    assert(stillClosed.metaData.property(ForeignWriters.Property).contains("forbid"))
+    val stillOpen =
+      header(open(protocol(1, 2)), commit("RESTORE", metaData(Closed)), set(other, Closed))
+    assert(!ForeignWriters.isFenced(stillOpen.protocol))
+    assert(stillOpen.metaData.properties == other)
+    val asked = header(open(protocol(1, 2)), commit("RESTORE", metaData(Closed)), set(Closed))
+    assert(ForeignWriters.isFenced(asked.protocol))
+  }
+
+  test("of two spellings the one that the statement names counts") {
+    val closed = header(open(protocol(1, 2)), set(Closed))
+    val opened =
+      header(
+        closed,
+        set(Map("LAKESTEP.foreignwriters" -> "allow", "a.b" -> "c", "d" -> "e"), Closed)
+      )
+    assert(!ForeignWriters.isFenced(opened.protocol))
+    assert(opened.metaData.property(ForeignWriters.Property).contains("allow"))
   }
 
   test("the commit that lets statements through is never published") {
