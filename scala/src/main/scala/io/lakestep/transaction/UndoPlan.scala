@@ -221,6 +221,14 @@ private[transaction] object UndoPlan {
       around.header.map(_.protocol).orElse(around.before.map(_.protocol))
         .filter(_ => theirs.isEmpty).toRight("protocol")
     }
+    // Where the protocol stays as it is, the fence goes with the property that states it.
+    val fence = for {
+      Left(_) <- protocol
+      Right(restored) <- metaData
+      if ForeignWriters.mode(restored) == ForeignWriters.Forbid
+      now <- (ours ++ theirs).collect { case p: Protocol => p }.lastOption
+      if !ForeignWriters.isFenced(now)
+    } yield ForeignWriters.fenced(now)
     val domains = ours.collect {
       case d: DomainMetadata if d.domain != DomainMetadata.RowTracking => d.domain
     }.distinct.map { name =>
@@ -245,6 +253,9 @@ private[transaction] object UndoPlan {
         .toRight(s"application transaction $app")
     }
     val all: Vector[Either[String, Action]] = protocol.toVector ++ metaData ++ domains ++ txns
-    UndoPlan(all.collect { case Right(a) => a }, all.collect { case Left(r) => r })
+    UndoPlan(
+      fence.toVector ++ all.collect { case Right(a) => a },
+      all.collect { case Left(r) => r }
+    )
   }
 }

@@ -3,7 +3,8 @@ package io.lakestep.transaction
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.delta.{
-  CommitInfo, JsonStates, LogCommit, Mark, MarkKind, RowSets, StateMark, TableLog, TablePath
+  Action, CommitInfo, ForeignWriters, JsonStates, LogCommit, Mark, MarkKind, RowSets, StateMark,
+  TableLog, TablePath
 }
 import io.lakestep.timeline.{CommitEntry, EntryTable}
 
@@ -179,6 +180,38 @@ final class SettleSuite extends AnyFunSuite {
     assert(after.metaData == before.metaData && after.protocol == before.protocol)
     assert(after.domain("d").map(_.configuration).contains("old") && after.domain("e").isEmpty)
     assert(after.txnVersion("app").contains(1L) && after.txnVersion("other").contains(-1L))
+  }
+
+  test("an opening that is undone puts the fence back with the property, whoever wrote meanwhile") {
+    for (change <- Seq[Lake => Action](_.add("f"), _.protocol("domainMetadata"))) {
+      val lake = Lake.inMemory()
+      val closed = Map(ForeignWriters.Property -> "forbid", "lakestep.protocolBefore" -> "1,2")
+      val fenced = lake.protocol("appendOnly", "invariants", ForeignWriters.Feature)
+      lake.foreign("A", fenced, lake.metaData("id-A", properties = closed), lake.add("a1"))
+      lake.create("B", "b1")
+      val meanwhile = Once {
+        lake.foreign("A", change(lake))
+        lake.foreign("B", lake.remove("b1"))
+        ()
+      }
+      val db = lake.client(new CommitObserver {
+        override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+          if (t.name == "A") meanwhile()
+      })
+      val txn = lake.begin(db)
+      val info = lake.commitInfo("UNSET TBLPROPERTIES")
+      info.body.putObject("operationParameters")
+        .put("properties", s"""["${ForeignWriters.Property}"]""")
+      val opened = lake.metaData("id-A", properties = closed - ForeignWriters.Property)
+      lake.stage(txn, "A", 0, info, opened)
+      lake.stage(txn, "B", 0, lake.remove("b1"), lake.add("b2"))
+      val outcome = db.commit(txn, Seq("A", "B").map(lake.written(_, 0)))
+      assert(outcome.isInstanceOf[CommitOutcome.Conflicted])
+      assert(!ForeignWriters.isFenced(lake.states.stateAt(lake.path("A"), 1).protocol))
+      val after = lake.states.stateAt(lake.path("A"), lake.head("A"))
+      assert(after.metaData.properties == closed)
+      assert(ForeignWriters.isFenced(after.protocol))
+    }
   }
 
   test("residue of an UNDO that was cleaned up before the end of the entry is not forgotten") {
