@@ -145,8 +145,47 @@ def test_no_statement_but_the_property_opens_a_table(spark, arena):
     assert is_closed(table.path)
     spark.sql(f"ALTER TABLE {table.sql} UNSET TBLPROPERTIES ('lakestep.protocolBefore')")
     assert is_closed(table.path)
+    restore_and_change(spark, table, 1)
+    assert is_closed(table.path)
     spark.sql(OPEN.format(table.sql))
     assert not is_closed(table.path)
+    restore_and_change(spark, table, head(table.path) - 1)
+    assert not is_closed(table.path)
+
+
+def restore_and_change(spark, table, version):
+    """Bring back the properties of a version, and change others in the same transaction."""
+    with lakestep.transaction(spark):
+        spark.sql(f"RESTORE TABLE {table.sql} TO VERSION AS OF {version}")
+        spark.sql(f"ALTER TABLE {table.sql} SET TBLPROPERTIES ('my.note' = 'v{version}')")
+
+
+def test_statement_outside_names_variables_as_on_an_open_table(spark, arena):
+    table, source = closed(spark, arena), arena.table("plain")
+    for name, value in {
+        "whole": "named_struct('part', 1)",
+        "one": "1",
+        "target": f"'{table.sql}'",
+    }.items():
+        spark.sql(f"DECLARE OR REPLACE VARIABLE {name} = {value}")
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW ones AS SELECT * FROM {source.sql} WHERE id = one")
+    spark.sql(f"UPDATE {table.sql} SET v = 'by field' WHERE id = whole.part")
+    spark.sql(f"INSERT INTO {table.sql} SELECT id + 100, part, 'by view', n FROM ones")
+    spark.sql("INSERT INTO IDENTIFIER(target) VALUES (102, 'a', 'by name', 2)")
+    found = {(row.id, row.v) for row in spark.sql(f"SELECT id, v FROM {table.sql}").collect()}
+    assert {(1, "by field"), (101, "by view"), (102, "by name")} <= found
+
+
+def test_statement_that_only_reads_a_closed_table_is_no_transaction(spark, arena):
+    source, target = closed(spark, arena), arena.table("plain")
+    spark.sql(f"INSERT INTO {target.sql} SELECT id + 100, part, v, n FROM {source.sql}")
+    spark.sql(
+        f"MERGE INTO {target.sql} t USING {source.sql} s ON t.id = s.id WHEN MATCHED THEN DELETE"
+    )
+    spark.table(source.sql).write.format("delta").mode("append").save(target.path)
+    spark.table(source.sql).write.insertInto(target.sql)
+    assert len(rows(spark, target)) == 3 * len(rows(spark, source))
+    assert not Path(target.path, "_delta_log", "_lakestep", "timeline.json").exists()
 
 
 def test_transaction_that_runs_while_a_table_is_closed_or_opened_conflicts(spark, arena):

@@ -29,6 +29,12 @@ private[sql] object BeforeAutocommit {
   /** Reasons for which commands are refused in transactions that keep what they read outside. */
   private val Keeping = Set("CREATE_TABLE", "CLONE", "NOT_DELTA")
 
+  /** Of these the ones that it changes, and does not only read. */
+  def targets(command: Command): Seq[Path] = {
+    val found = ContentCondition.targetOf(command).flatMap(DeltaReference.in)
+    if (found.isEmpty) tables(command) else found.filterNot(_.isOverlay).map(_.path)
+  }
+
   /** The Delta tables, not those of an overlay, that a statement names. */
   def tables(node: LogicalPlan): Seq[Path] =
     DeltaReference.in(node).filterNot(_.isOverlay).map(_.path) ++

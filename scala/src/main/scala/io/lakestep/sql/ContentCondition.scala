@@ -96,7 +96,7 @@ object ContentCondition {
    * of its own, a Delta table among the sources must not stand in for it; Delta's own commands
    * have no other targets than Delta tables.
    */
-  private def targetOf(plan: LogicalPlan): Seq[LogicalPlan] = plan match {
+  private[sql] def targetOf(plan: LogicalPlan): Seq[LogicalPlan] = plan match {
     case write: V2WriteCommand => nodes(write.table)
     case insert: InsertIntoStatement => nodes(insert.table)
     case delete: DeleteFromTable => nodes(delete.table)

@@ -36,7 +36,7 @@ final case class StatementAsTransaction(
   /** In a session of its own: other threads of the user's go on outside of the transaction. */
   override def run(session: SparkSession): Seq[Row] = {
     val attempts = Attempts.of(session)
-    val own = SparkInternals.cloned(session, asked)
+    val own = SparkInternals.cloned(session)
     try Redo.whole(attempts)(once(own, attempts))(mayRepeat = true)
     finally Sessions.learn(session, own)
   }
@@ -86,7 +86,7 @@ object StatementAsTransaction {
     val isLoaded = !command.isInstanceOf[SaveIntoDataSourceCommand]
     (CommandCatalogue.decide(command) == Decision.Staged || isVacuum(command)) &&
     (changesMode(command) ||
-      BeforeAutocommit.tables(command).exists(Autocommit.isFenced(session, _, isLoaded)))
+      BeforeAutocommit.targets(command).exists(Autocommit.isFenced(session, _, isLoaded)))
   }
 
   private def changesMode(command: Command): Boolean = command match {
@@ -98,5 +98,5 @@ object StatementAsTransaction {
   private def isVacuum(command: Command): Boolean = command.isInstanceOf[VacuumTableCommand]
 
   private def vacuumed(commands: Seq[Command]): Option[Path] =
-    commands.filter(isVacuum).flatMap(BeforeAutocommit.tables).headOption
+    commands.filter(isVacuum).flatMap(BeforeAutocommit.targets).headOption
 }

@@ -1,10 +1,10 @@
 package org.apache.spark.sql.delta.lakestep
 
-import java.util.Locale
+import scala.collection.mutable
 
 import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
 import org.apache.spark.sql.{classic, SparkSession}
-import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
+import org.apache.spark.sql.catalyst.catalog.{TempVariableManager, VariableDefinition}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogPlugin}
 import org.apache.spark.sql.execution.CacheManager
@@ -46,21 +46,25 @@ object SparkInternals {
   def frame(session: SparkSession, plan: LogicalPlan): classic.DataFrame =
     classic.Dataset.ofRows(session.asInstanceOf[classic.SparkSession], plan)
 
-  /**
-   * Another session with the settings, views and functions of this one, and with those of its
-   * variables that an unresolved plan may name.
-   */
-  def cloned(session: SparkSession, plan: LogicalPlan): SparkSession = {
+  /** Names of the session's own views and functions. */
+  def temporaryNames(session: SparkSession): Seq[String] = {
+    val catalog = session.sessionState.catalog
+    catalog.getTempViewNames() ++ catalog.listTemporaryFunctions().map(_.funcName + "()")
+  }
+
+  /** Another session with the settings, views, functions and variables of this one. */
+  def cloned(session: SparkSession): SparkSession = {
     val clone = session.asInstanceOf[classic.SparkSession].cloneSession()
     val variables = session.sessionState.catalogManager.tempVariableManager
     if (!variables.isEmpty) {
-      val names = plan.collectWithSubqueries { case node => node.expressions }.flatten
-        .flatMap(_.collect { case name: UnresolvedAttribute => name.nameParts.last }).distinct
-      for (name <- names.flatMap(n => Seq(n, n.toLowerCase(Locale.ROOT))).distinct)
-        variables.get(Seq(name)).foreach { value =>
-          clone.sessionState.catalogManager.tempVariableManager
-            .create(Seq(name), value, overrideIfExists = true)
-        }
+      // What is public takes a name, and views and strings that are run name variables as well.
+      val held = classOf[TempVariableManager].getDeclaredField("variables")
+      held.setAccessible(true)
+      val all = variables.synchronized {
+        held.get(variables).asInstanceOf[mutable.Map[String, VariableDefinition]].toSeq
+      }
+      val own = clone.sessionState.catalogManager.tempVariableManager
+      for ((name, value) <- all) own.create(Seq(name), value, overrideIfExists = true)
     }
     clone
   }
