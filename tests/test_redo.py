@@ -1,5 +1,6 @@
 """Statements that lost to another client are run again, where nobody has seen a result of them."""
 
+import threading
 import time
 from pathlib import Path
 
@@ -319,6 +320,27 @@ def commit_conflicts(session):
         session.call("test_redo:typed", statements=["COMMIT"])
     assert raised.value.condition == "LAKESTEP_CONFLICT"
     session.sql("ROLLBACK")
+
+
+def commit_aside(spark):
+    threading.Thread(target=spark.sql, args=["COMMIT"]).start()
+
+
+def test_rollback_by_another_thread_waits_for_the_commit_that_runs(drivers, tmp_path):
+    """Else a BEGIN after it would be ended by the COMMIT, and what follows be part of nothing."""
+    [driver] = drivers(1)
+    lake = Lake(tmp_path, 1)
+    session = driver.session(lake.root)
+    session.call("test_redo:typed", statements=["BEGIN", *lake.sql(INSERT)])
+    with driver.halts("beforeOrder:1") as halts:
+        session.call("test_redo:commit_aside")
+        assert halts.reached() == "beforeOrder:1"
+        rollback = session.start_sql("ROLLBACK")
+        halts.go()
+        with pytest.raises(DriverError) as raised:
+            rollback.result(TIMEOUT_S)
+    assert raised.value.condition == "LAKESTEP_NO_ACTIVE_TRANSACTION"
+    assert lake.rows(lake.tables[0])[-1] == (3, "own")
 
 
 def test_unseen_changes_are_not_run_again_when_that_is_turned_off(drivers, tmp_path):

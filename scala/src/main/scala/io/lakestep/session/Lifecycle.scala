@@ -26,8 +26,8 @@ object Lifecycle {
     Sessions.beginning(session)(Sessions.state(session) match {
       case SessionState.Open(open) =>
         throw Errors("LAKESTEP_TRANSACTION_ALREADY_ACTIVE", "transaction" -> open.id)
-      case SessionState.Failed(id) =>
-        throw Errors("LAKESTEP_TRANSACTION_FAILED", "transaction" -> id)
+      case SessionState.Failed(failed) =>
+        throw Errors("LAKESTEP_TRANSACTION_FAILED", "transaction" -> failed.id)
       case SessionState.Idle =>
         CatalogSetting.check(session)
         checkBatch(session)
@@ -76,7 +76,7 @@ object Lifecycle {
     transaction.end {
       // Until the outcome is known the session counts as failed: whatever is thrown below, no later
       // statement may run outside a transaction that its author believes to be open.
-      Sessions.set(session, SessionState.Failed(transaction.id))
+      Sessions.set(session, SessionState.Failed(transaction))
       commit(session, transaction, attempts, () => steps(transaction), steps(transaction))
     }.getOrElse(throw noTransaction("COMMIT"))
   }
@@ -158,9 +158,12 @@ object Lifecycle {
 
   /** Ends the open transaction, or clears a failed one. */
   def rollback(session: SparkSession): String = Sessions.state(session) match {
-    case SessionState.Failed(id) =>
-      Sessions.set(session, SessionState.Idle)
-      id
+    case SessionState.Failed(failed) =>
+      failed.afterwards {
+        if (!Sessions.isCurrent(session, failed.id)) throw noTransaction("ROLLBACK")
+        Sessions.set(session, SessionState.Idle)
+        failed.id
+      }
     case _ =>
       val transaction = required(session, "ROLLBACK")
       transaction.end {

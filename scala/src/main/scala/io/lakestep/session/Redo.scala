@@ -144,5 +144,5 @@ private[lakestep] object Redo {
           })
         }.toRight(None)
       catch { case NonFatal(failure) => Left(Some(failure)) }
-      finally Sessions.set(session, SessionState.Failed(transaction.id))
+      finally Sessions.set(session, SessionState.Failed(transaction))
 }

@@ -159,6 +159,9 @@ final class SessionTransaction(started: BegunTransaction, val database: Database
     }
   }
 
+  /** Runs when no other thread is inside a statement, COMMIT or ROLLBACK. */
+  def afterwards[T](body: => T): T = inTurn(body)
+
   /** Whether this thread is inside a statement of the transaction. */
   def isRunningStatement: Boolean = turn.isHeldByCurrentThread && depth > 0
 

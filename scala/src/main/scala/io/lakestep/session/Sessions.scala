@@ -16,8 +16,8 @@ object SessionState {
   case object Idle extends SessionState
   final case class Open(transaction: SessionTransaction) extends SessionState
 
-  /** COMMIT failed: as in PostgreSQL every statement is refused until ROLLBACK. */
-  final case class Failed(transactionId: String) extends SessionState
+  /** COMMIT runs, or failed: as in PostgreSQL every statement is refused until ROLLBACK. */
+  final case class Failed(transaction: SessionTransaction) extends SessionState
 }
 
 /**
@@ -74,8 +74,8 @@ object Sessions {
   def open(session: SparkSession): Option[SessionTransaction] = state(session) match {
     case SessionState.Idle => None
     case SessionState.Open(transaction) => Some(transaction)
-    case SessionState.Failed(id) =>
-      throw Errors("LAKESTEP_TRANSACTION_FAILED", "transaction" -> id)
+    case SessionState.Failed(failed) =>
+      throw Errors("LAKESTEP_TRANSACTION_FAILED", "transaction" -> failed.id)
   }
 
   def isOpen(session: SparkSession): Boolean = state(session) != SessionState.Idle
@@ -98,7 +98,7 @@ object Sessions {
   /** Whether this transaction is open or failed, so that ROLLBACK would end it. */
   def isCurrent(session: SparkSession, id: String): Boolean = state(session) match {
     case SessionState.Open(transaction) => transaction.id == id
-    case SessionState.Failed(failed) => failed == id
+    case SessionState.Failed(failed) => failed.id == id
     case SessionState.Idle => false
   }
 

@@ -99,7 +99,7 @@ final case class ShowTransactions() extends TransactionCommand {
   override def run(session: SparkSession): Seq[Row] = {
     val own = Sessions.state(session) match {
       case SessionState.Idle => None
-      case SessionState.Failed(id) => Some(Row(id, null, null, "FAILED", null, null, null))
+      case SessionState.Failed(t) => Some(Row(t.id, null, null, "FAILED", null, null, null))
       case SessionState.Open(t) =>
         Some(
           Row(
