@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Field
 
 from driver import TIMEOUT_S, DriverError
 from lake import Lake, append
@@ -233,6 +233,25 @@ def seen(spark, statement, how):
     elif how == "setting":
         spark.sql(statement)
         spark.conf.set("spark.sql.session.timeZone", "Asia/Kathmandu")
+    elif how == "setting that is put back":
+        before = spark.conf.get("spark.sql.session.timeZone")
+        spark.sql(statement)
+        spark.conf.set("spark.sql.session.timeZone", "Asia/Kathmandu")
+        spark.sql(statement.replace("concat(v, '+')", "current_timezone()"))
+        spark.conf.set("spark.sql.session.timeZone", before)
+    elif how == "view":
+        # Then the name means another thing.
+        spark.sql("CREATE TABLE IF NOT EXISTS default.own_view (id BIGINT) USING parquet")
+        spark.range(1).createOrReplaceTempView("own_view")
+        spark.sql("BEGIN")
+        value = "concat(v, (SELECT max(id) FROM own_view))"
+        spark.sql(statement.replace("concat(v, '+')", value))
+        spark.catalog.dropTempView("own_view")
+    elif how == "method":
+        spark.sql(statement)
+        table = statement.split("`")[1]
+        called = "reflect('java.lang.System', 'lineSeparator')"
+        spark.sql(f"INSERT INTO delta.`{table}` SELECT 9, {called}")
     elif how == "function":
         spark.udf.register("plus", lambda v: v + "+")
         spark.sql(statement.replace("concat(v, '+')", "plus(v)"))
@@ -292,6 +311,9 @@ def test_unseen_changes_typed_one_by_one_run_again_at_commit(drivers, tmp_path, 
         "failed",
         "writer",
         "setting",
+        "setting that is put back",
+        "view",
+        "method",
         "function",
         "SELECT count(*) FROM delta.`{}`",
         "DESCRIBE HISTORY delta.`{}`",
@@ -303,7 +325,8 @@ def test_whoever_may_have_seen_a_result_gets_the_conflict(drivers, tmp_path, how
     [driver] = drivers(1)
     lake = Lake(tmp_path, 2)
     session = driver.session(lake.root)
-    session.sql("BEGIN")
+    if how != "view":
+        session.sql("BEGIN")
     session.call("test_redo:seen", statement=lake.sql(UPDATE)[1], how=how)
     disturb(lake)
     with pytest.raises(DriverError) as raised:
@@ -314,12 +337,51 @@ def test_whoever_may_have_seen_a_result_gets_the_conflict(drivers, tmp_path, how
     assert lake.requested() == set()
 
 
+@pytest.mark.parametrize("is_kept", [False, True], ids=["met after", "read before"])
+def test_closed_table_is_noted_with_its_fence_when_it_is_met_again(drivers, tmp_path, is_kept):
+    """An undo puts back the protocol that was noted."""
+    [driver] = drivers(1)
+    lake = Lake(tmp_path, 3)
+    session = driver.session(lake.root)
+    shut, conflicting, other = lake.sql("{}")
+    session.sql(f"ALTER TABLE {shut} SET TBLPROPERTIES ('lakestep.foreignWriters' = 'forbid')")
+    session.sql(INSERT.format(shut))
+    session.sql("BEGIN")
+    changes = [
+        *([f"INSERT INTO {other} SELECT * FROM {shut}"] if is_kept else []),
+        UPDATE.format(conflicting),
+        # Starts a transaction of Delta, and stages nothing.
+        UPDATE.format(shut).replace("id = 1", "id = 100"),
+        INSERT.format(shut),
+    ]
+    session.call("test_redo:typed", statements=changes)
+    disturb(lake)
+    session.call("test_redo:typed", statements=["COMMIT"])
+    entries = [lake.entry(number) for number in lake.entry_numbers()]
+    noted = [t["protocolHash"] for e in entries for t in e["tables"] if t["path"].endswith("t0")]
+    assert len(noted) == 3
+    assert noted[2] == noted[1] != noted[0]
+    lake.check_timeline()
+
+
 def commit_conflicts(session):
     """The conflict is raised, and ROLLBACK clears it."""
     with pytest.raises(DriverError) as raised:
         session.call("test_redo:typed", statements=["COMMIT"])
     assert raised.value.condition == "LAKESTEP_CONFLICT"
     session.sql("ROLLBACK")
+
+
+def test_table_that_got_another_schema_meanwhile_leaves_the_conflict(drivers, tmp_path):
+    """Also when it was not the one that met the conflict: its statement may mean another thing."""
+    [driver] = drivers(1)
+    lake = Lake(tmp_path, 2)
+    session = driver.session(lake.root)
+    session.call("test_redo:typed", statements=["BEGIN", *lake.sql(UPDATE)])
+    disturb(lake, 0)
+    DeltaTable(lake.tables[1]).alter.add_columns([Field("new", "string")])
+    commit_conflicts(session)
+    assert lake.rows(lake.tables[1]) == [(1, "old"), (2, "old")]
 
 
 def commit_aside(spark):

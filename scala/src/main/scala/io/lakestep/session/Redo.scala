@@ -7,6 +7,7 @@ import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.delta.lakestep.SparkInternals
 
 import io.lakestep.{LakestepConf, LakestepException}
 import io.lakestep.delta.DeltaHousekeeping
@@ -18,7 +19,7 @@ import io.lakestep.transaction.ConflictCheck
  *
  * @param staged the last staged version of each table
  * @param sessionChanges how many statements had changed the session
- * @param environment settings, current catalog and schema of the session
+ * @param environment settings, current catalog and schema of the session, names of its own
  */
 final case class Mark(
     tables: Map[String, TouchedTable.State],
@@ -37,11 +38,13 @@ object Mark {
   private val Ours = Set(Sessions.TransactionKey, DeltaHousekeeping.LastCommitVersion)
 
   def of(session: SparkSession, transaction: SessionTransaction): Mark = {
-    val place = Map(
+    val names = Map(
       "current catalog" -> session.catalog.currentCatalog(),
-      "current schema" -> session.catalog.currentDatabase
+      "current schema" -> session.catalog.currentDatabase,
+      // A statement that changes what they mean is one that changes the session, or is seen.
+      "temporary names" -> SparkInternals.temporaryNames(session).sorted.mkString(",")
     )
-    transaction.mark(session.conf.getAll -- Ours ++ place)
+    transaction.mark(session.conf.getAll -- Ours ++ names)
   }
 }
 
@@ -113,7 +116,8 @@ private[lakestep] object Redo {
    * Step 13: the statements from the first that the conflict concerns. To be called at COMMIT, when
    * the transaction has no entry.
    *
-   * @return the statements as they stand now; else the conflict stays, with the failure of the one
+   * @return the statements as they stand now; else the conflict stays, as it does when a table that
+   *         they change was replaced or given another schema meanwhile, with the failure of the one
    *         that could not be run again, if one could not
    */
   def statements(
@@ -125,10 +129,12 @@ private[lakestep] object Redo {
     if (steps.isEmpty || !ConflictCheck.isOverData(conflict.rule) || !attempts.another()) Left(None)
     else
       try
-        transaction.rerun(conflict, steps.map(_.before)).filter(r =>
-          steps(r.statement).before.isSameSession(Mark.of(session, transaction))
-        ).map { rerun =>
+        transaction.rerun(conflict, steps.map(_.before)).filter { r =>
+          val now = Mark.of(session, transaction)
+          steps.drop(r.statement).forall(_.before.isSameSession(now))
+        }.flatMap { rerun =>
           attempts.begin()
+          val shapes = transaction.shapes
           DeltaHousekeeping.uncache(session, transaction.touched.map(_.overlay).toSet)
           DeltaHousekeeping.forgetStagedVersion(session)
           val invalidate: Path => Unit = DeltaHousekeeping.invalidate(session, _)
@@ -137,11 +143,14 @@ private[lakestep] object Redo {
           transaction.rewind(again.head.before, rerun.txn, invalidate)
           Sessions.saw(session, transaction.database, rerun.txn.snapshot)
           Sessions.set(session, SessionState.Open(transaction))
-          kept ++ transaction.redo(again.map { step =>
+          val done = transaction.redo(again.map { step =>
             val before = Mark.of(session, transaction)
             step.run()
             step.copy(before = before)
           })
+          Option.when(transaction.shapes.forall { case (table, shape) =>
+            shapes.get(table).forall(_ == shape)
+          })(kept ++ done)
         }.toRight(None)
       catch { case NonFatal(failure) => Left(Some(failure)) }
       finally Sessions.set(session, SessionState.Failed(transaction))

@@ -126,6 +126,10 @@ final class SessionTransaction(started: BegunTransaction, val database: Database
 
   def touched: Seq[TouchedTable] = synchronized(tables.values.toSeq)
 
+  /** Of the tables that statements change: which it is, and its schema, at the pin. */
+  def shapes: Map[String, (String, String)] =
+    touched.flatMap(table => table.shape.map(table.uri -> _)).toMap
+
   def touchedPaths: Seq[String] = touched.map(_.uri)
 
   /** Notes what a statement is about to read of a table; see PROTOCOL.md, "Read sets". */
@@ -264,6 +268,11 @@ final class SessionTransaction(started: BegunTransaction, val database: Database
   def rewind(to: Mark, txn: BegunTransaction, invalidate: Path => Unit): Unit = inTurn {
     cutBackTo(to.staged, invalidate)
     synchronized {
+      for ((base, table) <- tables if table.isFenced && !to.tables.get(base).exists(_.isKnown)) {
+        // Its header is noted again, with the fence, which this commit takes away.
+        database.dropStaged(begun, table.uri, Seq(table.pin + 1))
+        invalidate(table.overlay)
+      }
       tables.filterInPlace((base, _) => to.tables.contains(base))
       for ((base, state) <- to.tables; table <- tables.get(base)) table.restore(state)
       current = txn

@@ -2,7 +2,7 @@ package io.lakestep.session
 
 import org.apache.hadoop.fs.Path
 
-import io.lakestep.delta.PinnedHeader
+import io.lakestep.delta.{ForeignWriters, PinnedHeader}
 import io.lakestep.timeline.ReadSet
 import io.lakestep.transaction.{Pin, WrittenTable}
 
@@ -45,6 +45,13 @@ final class TouchedTable(val base: Path, val pinned: Pin, val overlay: Path) {
     }
   }
 
+  /** Whether a commit is staged that lets statements through the fence. */
+  def isFenced: Boolean = facts.exists(f => ForeignWriters.isFenced(f.pinned.protocol))
+
+  /** Id and schema of the table at the pin, once a statement was about to write it. */
+  def shape: Option[(String, String)] =
+    facts.map(f => (f.tableId, f.pinned.metaData.body.path("schemaString").asText))
+
   /** As the catalog calls it, once a statement has written it. */
   def name: String = facts.fold(base.toString)(_.name)
 
@@ -65,11 +72,12 @@ final class TouchedTable(val base: Path, val pinned: Pin, val overlay: Path) {
   }
 
   /** What statements have told of it so far; `restore` takes it back to that. */
-  def state: TouchedTable.State = synchronized(TouchedTable.State(facts, statements))
+  def state: TouchedTable.State = synchronized(TouchedTable.State(facts, statements, readSoFar))
 
   def restore(state: TouchedTable.State): Unit = synchronized {
     facts = state.facts
     statements = state.statements
+    readSoFar = state.reads
   }
 
   def forgetAfter(version: Long): Unit = synchronized {
@@ -114,5 +122,12 @@ final class TouchedTable(val base: Path, val pinned: Pin, val overlay: Path) {
 }
 
 object TouchedTable {
-  final case class State(facts: Option[TableFacts], statements: Vector[(Long, StatementKind)])
+  final case class State(
+      facts: Option[TableFacts],
+      statements: Vector[(Long, StatementKind)],
+      reads: Option[ReadSet]) {
+
+    /** Whether the pinned header had been noted. */
+    def isKnown: Boolean = facts.isDefined
+  }
 }

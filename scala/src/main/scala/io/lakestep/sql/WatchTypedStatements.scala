@@ -4,8 +4,10 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import org.apache.spark.sql.catalyst.analysis.AnalysisContext
-import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression
-import org.apache.spark.sql.catalyst.plans.logical.{Command, CommandResult, LogicalPlan}
+import org.apache.spark.sql.catalyst.expressions.{CallMethodViaReflection, UserDefinedExpression}
+import org.apache.spark.sql.catalyst.plans.logical.{
+  Command, CommandResult, LogicalPlan, ScriptTransformation
+}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.delta.lakestep.SparkInternals
@@ -35,8 +37,10 @@ private[sql] object TypedStatement {
   }
 
   private def callsUser(node: LogicalPlan): Boolean =
-    node.expressions.exists(_.exists(_.isInstanceOf[UserDefinedExpression])) ||
-      TransactionGuard.inside(node).exists(callsUser)
+    node.isInstanceOf[ScriptTransformation] || node.expressions.exists(_.exists {
+      case _: UserDefinedExpression | _: CallMethodViaReflection => true
+      case _ => false
+    }) || TransactionGuard.inside(node).exists(callsUser)
 }
 
 /**
