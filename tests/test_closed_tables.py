@@ -256,6 +256,19 @@ def test_programs_write_a_closed_table_like_any_other(spark, arena):
     assert not any("200" in row for row in rows(spark, table))
 
 
+def test_frame_of_another_table_is_written_into_a_closed_one(spark, arena):
+    table, source = closed(spark, arena), arena.table("plain")
+    frame = spark.table(source.sql)
+    before = len(rows(spark, table))
+    frame.write.format("delta").mode("append").save(table.path)
+    frame.write.format("delta").mode("append").saveAsTable(table.sql)
+    frame.writeTo(table.sql).append()
+    frame.write.insertInto(table.sql)
+    assert len(rows(spark, table)) == before + 4 * frame.count()
+    frame.where("id = 1").write.format("delta").mode("overwrite").save(table.path)
+    assert rows(spark, table) == table_state.shown(frame.where("id = 1").select("id", "v"))
+
+
 def merge(target, source):
     target.alias("t").merge(source.alias("s"), "t.id = s.id").whenMatchedDelete().execute()
 

@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.analysis.NamedRelation
 import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, LogicalPlan, V2WriteCommand}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.delta.lakestep.OverlayRelation
+import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
 
 import io.lakestep.Errors
 import io.lakestep.overlay.OverlayPath
@@ -24,6 +25,10 @@ final case class RedirectRelations(session: SparkSession) extends Rule[LogicalPl
     } else {
       AnalysisHelper.allowInvokingTransformsInAnalyzer {
         plan.transformDownWithSubqueries {
+          // Its query is no child.
+          case save: SaveIntoDataSourceCommand =>
+            val query = apply(save.query)
+            if (query fastEquals save.query) save else save.copy(query = query)
           case leaf if leaf.children.isEmpty => redirect(leaf)
           // The target of `saveAsTable` is resolved by the writer, and no child.
           case write: V2WriteCommand =>
