@@ -6,7 +6,6 @@ import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
 
 import io.lakestep.Json
-import io.lakestep.delta.Protocol
 
 /**
  * Timeline files as bytes, one JSON object each; every field is described in `scala/PROTOCOL.md`.
@@ -181,7 +180,7 @@ object TimelineCodec {
       .put("parts", t.parts)
       .put("conflictCapable", t.conflictCapable)
       .put("actionsHash", t.actionsHash)
-    t.reserve.foreach(p => node.set[JsonNode](Reserve, p.body))
+    t.reserve.foreach(p => node.set[JsonNode](Reserve, p))
     t.reads.foreach(r => node.set[JsonNode]("reads", readSet(r)))
     t.metaDataHash.foreach(h => node.put("metaDataHash", h))
     t.protocolHash.foreach(h => node.put("protocolHash", h))
@@ -204,7 +203,7 @@ object TimelineCodec {
       f.optChild("baseSlot").map(s => SlotStamp(s.long("sizeBytes"), s.long("modifiedMs"))),
     parts = f.int("parts"),
     conflictCapable = f.flag("conflictCapable"),
-    reserve = f.optObject(Reserve).map(Protocol(_)),
+    reserve = f.optObject(Reserve),
     reads = f.optChild("reads").map(readSet),
     actionsHash = f.string("actionsHash"),
     metaDataHash = f.optString("metaDataHash"),

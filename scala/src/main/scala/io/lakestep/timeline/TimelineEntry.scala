@@ -1,6 +1,6 @@
 package io.lakestep.timeline
 
-import io.lakestep.delta.Protocol
+import com.fasterxml.jackson.databind.node.ObjectNode
 
 /** A numbered place in the one order of the database; put once, never changed. */
 sealed trait TimelineEntry {
@@ -36,7 +36,7 @@ final case class CommitEntry(
     message: Option[String],
     tables: Vector[EntryTable],
     reads: Vector[EntryRead],
-    catalogActions: Vector[com.fasterxml.jackson.databind.node.ObjectNode] = Vector.empty,
+    catalogActions: Vector[ObjectNode] = Vector.empty,
     batchKeys: Vector[String] = Vector.empty)
     extends TimelineEntry
 
@@ -62,7 +62,7 @@ final case class AbortEntry(
  * @param baseSlot size and modification time of that commit's file, when it was listed
  * @param parts number of commits to publish
  * @param conflictCapable whether a foreign commit can conflict with it
- * @param reserve the protocol at the pin, when a fence against foreign writers is put in before the
+ * @param reserve the body of the protocol at the pin, when a fence against foreign writers is put in before the
  *   entry is published anywhere; it is the protocol again afterwards
  * @param reads what it has read of the table's data and depends on (SERIALIZABLE)
  * @param actionsHash BLAKE3 of the canonical net actions
@@ -83,7 +83,7 @@ final case class EntryTable(
     baseSlot: Option[SlotStamp],
     parts: Int,
     conflictCapable: Boolean,
-    reserve: Option[Protocol],
+    reserve: Option[ObjectNode],
     reads: Option[ReadSet],
     actionsHash: String,
     metaDataHash: Option[String],

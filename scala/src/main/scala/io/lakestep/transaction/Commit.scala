@@ -427,7 +427,7 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       case (s, t)
           if contested > 1 && t.conflictCapable && t.parts == 1 &&
             isMode(s, ForeignWriters.Reserve) =>
-        t.copy(reserve = s.table.pinned.map(_.protocol))
+        t.copy(reserve = s.table.pinned.map(_.protocol.body))
       case (_, t) => t
     }
   }

@@ -105,7 +105,7 @@ private[transaction] final class Publish(world: World) {
           PublishedCommit.Place(slot, clock.nowMs(), walk.previousMs, walk.rowIdHighWaterMark)
         val mark = job.mark(walk.part)
         val actions = job.table.reserve.filter(_ => walk.part == 0)
-          .map(PublishedCommit.reserve(_, job.table, mark, place))
+          .map(p => PublishedCommit.reserve(Protocol(p), job.table, mark, place))
           .getOrElse(PublishedCommit.publish(job.changes, job.table, mark, place))
         val store = stores.forPath(job.table.path)
         observer.beforePublish(job.entry, job.table, walk.part, slot)
@@ -338,5 +338,5 @@ private[transaction] object StateCheck {
 
   private def isSameProtocol(table: EntryTable, now: Protocol, world: World): Boolean =
     table.protocolHash.contains(world.hashOf(now.body)) ||
-      table.reserve.exists(p => now.sameAs(ForeignWriters.fenced(p)))
+      table.reserve.exists(p => now.sameAs(ForeignWriters.fenced(Protocol(p))))
 }

@@ -43,7 +43,7 @@ private[transaction] object PublishedCommit {
       case m: MetaData if stamped && !table.inCommitTimestamps => enabling(m, place)
       case other => other
     }
-    val lifted = table.reserve.filter(_ => mark.lifts)
+    val lifted = table.reserve.filter(_ => mark.lifts).map(Protocol(_))
     head(part.info.body, table, mark, place, stamped) ++ lifted ++ timed
   }
 

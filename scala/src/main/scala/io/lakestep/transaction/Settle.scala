@@ -180,7 +180,7 @@ private[transaction] final class Settle(world: World) {
 
   /** The protocol without the fence of this entry, if that is on. */
   private def lifted(job: Job, now: Protocol): Option[Protocol] =
-    job.table.reserve.filter(_ => ForeignWriters.isFenced(now)).map { before =>
+    job.table.reserve.map(Protocol(_)).filter(_ => ForeignWriters.isFenced(now)).map { before =>
       if (now.sameAs(ForeignWriters.fenced(before))) before else ForeignWriters.unfenced(now)
     }
 

@@ -3,7 +3,6 @@ package io.lakestep.timeline
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.{Ids, Json, LakestepException}
-import io.lakestep.delta.Protocol
 import io.lakestep.storage.MemoryStore
 import io.lakestep.transaction.ManualClock
 
@@ -23,7 +22,7 @@ final class TimelineSuite extends AnyFunSuite {
     Some(SlotStamp(1, 2)),
     2,
     conflictCapable = true,
-    reserve = Some(Protocol(Json.obj().put("minReaderVersion", 1).put("minWriterVersion", 2))),
+    reserve = Some(Json.obj().put("minReaderVersion", 1).put("minWriterVersion", 2)),
     reads = Some(ReadSet(Some(Vector(
       ReadScan(
         RowFilter.AllOf(Vector(
