@@ -93,11 +93,16 @@ object ForeignWriters {
   /**
    * What a statement says about the mode: Some(None) when it takes the property away, None when it
    * does not name it. Read from what the user wrote, as the metadata of one statement also holds
-   * what those before it did, a RESTORE for example.
+   * what those before it did, a RESTORE for example. Where Delta was told to write no commitInfo, the
+   * metadata is all there is.
    */
   private def named(commit: LogCommit): Option[Option[String]] =
+    commit.info.fold(
+      commit.actions.collect { case m: MetaData => modes(m.properties).headOption }.lastOption
+    )(named)
+
+  private def named(info: CommitInfo): Option[Option[String]] =
     for {
-      info <- commit.info
       operation <- info.operation
       if operation == "SET TBLPROPERTIES" || operation == "UNSET TBLPROPERTIES"
       written <- Option(info.body.path("operationParameters").get("properties"))
@@ -132,7 +137,7 @@ object ForeignWriters {
 
   /** The versions from before, unless a statement has switched on a feature that they do not say. */
   private def restored(protocol: Protocol, before: Option[String]): Protocol =
-    before.map(_.split(',').map(_.toInt)) match {
+    before.map(_.split(',').flatMap(_.toIntOption)) match {
       case Some(Array(reader, writer))
           if protocol.minReader == reader && protocol.readerFeatures.isEmpty &&
             protocol.writerFeatures.contains(implied(reader, writer)) =>

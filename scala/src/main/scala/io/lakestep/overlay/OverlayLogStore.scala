@@ -109,7 +109,8 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
     if (!scheme.exists(ObjectStores.S3Schemes) || isVouchedFor) actions
     else {
       val lines = actions.asScala.toVector
-      if (lines.exists(ForeignWriters.isStatedIn)) StagedWrites.decide(segment, table.toString)
+      if (lines.exists(ForeignWriters.isStatedIn))
+        StagedWrites.decide(segment, table.toString, isStated = true)
       if (!StagedWrites.isDecided(segment, table.toString))
         throw Errors("LAKESTEP_FOREIGN_WRITERS_UNDECIDED", "table" -> table.toString)
       lines.iterator.asJava

@@ -60,8 +60,14 @@ object StagedWrites {
 
   def doubtOf(segment: String): Option[Throwable] = Option(doubts.get(segment))
 
-  def decide(segment: String, base: String): Unit = {
-    decided.merge(segment, Set(base), _ ++ _)
+  def decide(segment: String, base: String, isStated: Boolean): Unit = {
+    decided.compute(
+      segment,
+      (_, before) => {
+        val others = Option(before).getOrElse(Set.empty[String]) - base
+        if (isStated) others + base else others
+      }
+    )
     ()
   }
 

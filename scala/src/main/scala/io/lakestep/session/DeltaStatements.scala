@@ -57,8 +57,11 @@ object DeltaStatements extends Logging {
             )
           )
           transaction.checkCombination(table, table.base.toString)
-          if (header.metaData.property(ForeignWriters.Property).isDefined)
-            StagedWrites.decide(transaction.id, table.base.toString)
+          StagedWrites.decide(
+            transaction.id,
+            table.base.toString,
+            isStated = header.metaData.property(ForeignWriters.Property).isDefined
+          )
           warnIfOld(table, found)
           val isFenced = ForeignWriters.isFenced(header.protocol)
           if (isFenced) unfence(table, found, header)

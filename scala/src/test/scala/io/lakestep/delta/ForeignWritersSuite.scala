@@ -116,6 +116,22 @@ final class ForeignWritersSuite extends AnyFunSuite {
     assert(both.protocol.sameAs(closed.protocol) && both.metaData == closed.metaData)
   }
 
+  test("without commitInfo the mode is that of the metadata") {
+    def bare(properties: Map[String, String]) = LogCommit(5, Vector(metaData(properties)))
+    val closed = header(open(protocol(1, 2)), bare(Closed))
+    assert(ForeignWriters.isFenced(closed.protocol))
+    assert(!ForeignWriters.isFenced(header(closed, bare(Map.empty)).protocol))
+  }
+
+  test("versions from before that nobody can read are left out") {
+    val closed = header(open(protocol(1, 2)), set(Closed))
+    val garbled = closed.copy(metaData =
+      closed.metaData.withProperty("lakestep.protocolBefore", Some("one, two"))
+    )
+    val opened = header(garbled, unset())
+    assert(!ForeignWriters.isFenced(opened.protocol) && opened.protocol.minWriter == 7)
+  }
+
   test("a statement about other properties keeps the mode, whatever one before it restored") {
     val closed = header(open(protocol(1, 2)), set(Closed))
     val other = Map("my.note" -> "new")
