@@ -195,11 +195,19 @@ final class Database private[lakestep] (
     timeline.deleteRequested(txn.id)
   }
 
-  /** Takes staged commits of an open transaction back: those of a statement that failed. Idempotent. */
+  /**
+   * Takes staged commits of an open transaction back: those of a statement that failed, or that is run
+   * again. What an earlier COMMIT made of them goes, too: the same changes of another version would
+   * have its name. Idempotent.
+   */
   def dropStaged(txn: BegunTransaction, tablePath: String, versions: Seq[Long]): Unit =
-    versions.foreach { version =>
-      val file = TablePath.stagedSlot(TablePath.normalise(tablePath), txn.id, version)
-      stores.forPath(tablePath).delete(file)
+    if (versions.nonEmpty) {
+      val table = TablePath.normalise(tablePath)
+      val store = stores.forPath(tablePath)
+      versions.foreach(version => store.delete(TablePath.stagedSlot(table, txn.id, version)))
+      val folder = TablePath.staging(table, txn.id)
+      store.list(folder, "commit-").map(_.name).filter(_.startsWith("commit-"))
+        .foreach(name => store.delete(s"$folder/$name"))
     }
 
   /** Entries that nobody has finished yet; helps none of them. */
