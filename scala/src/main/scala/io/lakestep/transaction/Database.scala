@@ -114,7 +114,9 @@ final class Database private[lakestep] (
     }
 
   private def isUnchanged(now: BegunTransaction, table: FirstTouch): Boolean =
-    try table.pin.slot.isDefined && pinned(now, table.path, table.pin.version) == table.pin
+    try
+      !amendments.checksKeptPins ||
+        table.pin.slot.isDefined && pinned(now, table.path, table.pin.version) == table.pin
     catch { case NonFatal(_) => false }
 
   /**
@@ -127,14 +129,16 @@ final class Database private[lakestep] (
    * @return the versions to read; as seen for a table that does not belong to this timeline
    */
   def consistent(seen: Map[String, Long]): Map[String, Long] = {
-    // After the versions: what is in them has its entry in this reading.
-    val view = if (timeline.existingId.isEmpty) TimelineView.empty else timeline.refresh()
-    // After the reading: the tables of its entries are bound.
-    val logs = for {
+    def bound = for {
       path <- seen.keySet
       binding <- bindingOf(path)
       if timeline.existingId.contains(binding.timeline)
     } yield path -> binding.log
+    val early = Option.unless(amendments.timelineBeforeBindings)(bound)
+    // After the versions: what is in them has its entry in this reading.
+    val view = if (timeline.existingId.isEmpty) TimelineView.empty else timeline.refresh()
+    // After the reading: the tables of its entries are bound.
+    val logs = early.getOrElse(bound)
     val written = logs.map(_._2)
     val blocking = view.unfinished.find(_.tables.exists(t => written(t.log)))
     val snapshot = blocking.fold(view.next)(_.number) - 1
