@@ -18,6 +18,9 @@ package io.lakestep.transaction
  * @param reservesFirst fences in all reserved tables ahead of publishing: what is visible is undone
  * @param conflictCapableFirst publishing those first: an append is undone needlessly
  * @param helpsReads helping entries that write what was read: SERIALIZABLE is not
+ * @param timelineBeforeBindings a query's reading of the timeline before it looks for bindings: the
+ *   first transaction of two tables is read by halves
+ * @param checksKeptPins pinning again what a re-run keeps: it reads two snapshots
  */
 private[lakestep] final case class Amendments(
     closes: Boolean = true,
@@ -32,7 +35,9 @@ private[lakestep] final case class Amendments(
     binds: Boolean = true,
     reservesFirst: Boolean = true,
     conflictCapableFirst: Boolean = true,
-    helpsReads: Boolean = true)
+    helpsReads: Boolean = true,
+    timelineBeforeBindings: Boolean = true,
+    checksKeptPins: Boolean = true)
 
 private[lakestep] object Amendments {
   val all: Amendments = Amendments()

@@ -3,6 +3,7 @@ package io.lakestep.transaction
 import java.nio.charset.StandardCharsets.UTF_8
 import java.util.concurrent.ConcurrentHashMap
 
+import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import io.lakestep.{Errors, Ids, Json}
@@ -82,17 +83,22 @@ private[transaction] final class Bindings(
    * listed before and after.
    */
   private def refuseCopy(table: String, binding: Binding): Unit = {
-    def isOther: Boolean = {
-      val before = listing(binding.path)
-      val here = listing(table)
-      !(before.subsetOf(here) && here.subsetOf(listing(binding.path)))
-    }
     val stillThere =
       try Bindings.read(stores, binding.path).exists(_.log == binding.log)
       catch { case NonFatal(_) => false }
-    // A log clean-up between the listings makes them differ, too, and does not do so again.
-    if (stillThere && isOther && isOther)
+    if (stillThere && isOther(table, binding.path, Bindings.MostListings))
       throw Errors("LAKESTEP_TABLE_IS_A_COPY", "table" -> table, "original" -> binding.path)
+  }
+
+  /** A log clean-up makes the listings differ, too: while the original loses files they say nothing. */
+  @tailrec
+  private def isOther(table: String, original: String, attempts: Int): Boolean = {
+    val before = listing(original)
+    val here = listing(table)
+    val after = listing(original)
+    val isSame = before.subsetOf(here) && here.subsetOf(after)
+    if (isSame || before.subsetOf(after) || attempts == 1) !isSame
+    else isOther(table, original, attempts - 1)
   }
 
   private def listing(table: String): Set[Slot] =
@@ -100,6 +106,9 @@ private[transaction] final class Bindings(
 }
 
 private[transaction] object Bindings {
+
+  /** How often two paths are compared while files of a log go. */
+  private val MostListings = 10
 
   /** What stands in the table's binding file. Condition: LAKESTEP_TIMELINE_CORRUPT. */
   def read(stores: ObjectStores, table: String): Option[Binding] = {

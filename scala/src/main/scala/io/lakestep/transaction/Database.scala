@@ -114,7 +114,9 @@ final class Database private[lakestep] (
     }
 
   private def isUnchanged(now: BegunTransaction, table: FirstTouch): Boolean =
-    try table.pin.slot.isDefined && pinned(now, table.path, table.pin.version) == table.pin
+    try
+      !amendments.checksKeptPins ||
+        table.pin.slot.isDefined && pinned(now, table.path, table.pin.version) == table.pin
     catch { case NonFatal(_) => false }
 
   /**
@@ -127,14 +129,16 @@ final class Database private[lakestep] (
    * @return the versions to read; as seen for a table that does not belong to this timeline
    */
   def consistent(seen: Map[String, Long]): Map[String, Long] = {
-    // After the versions: what is in them has its entry in this reading.
-    val view = if (timeline.existingId.isEmpty) TimelineView.empty else timeline.refresh()
-    // After the reading: the tables of its entries are bound.
-    val logs = for {
+    def bound = for {
       path <- seen.keySet
       binding <- bindingOf(path)
       if timeline.existingId.contains(binding.timeline)
     } yield path -> binding.log
+    val early = Option.unless(amendments.timelineBeforeBindings)(bound)
+    // After the versions: what is in them has its entry in this reading.
+    val view = if (timeline.existingId.isEmpty) TimelineView.empty else timeline.refresh()
+    // After the reading: the tables of its entries are bound.
+    val logs = early.getOrElse(bound)
     val written = logs.map(_._2)
     val blocking = view.unfinished.find(_.tables.exists(t => written(t.log)))
     val snapshot = blocking.fold(view.next)(_.number) - 1
@@ -195,11 +199,19 @@ final class Database private[lakestep] (
     timeline.deleteRequested(txn.id)
   }
 
-  /** Takes staged commits of an open transaction back: those of a statement that failed. Idempotent. */
+  /**
+   * Takes staged commits of an open transaction back: those of a statement that failed, or that is run
+   * again. What an earlier COMMIT made of them goes, too: the same changes of another version would
+   * have its name. Idempotent.
+   */
   def dropStaged(txn: BegunTransaction, tablePath: String, versions: Seq[Long]): Unit =
-    versions.foreach { version =>
-      val file = TablePath.stagedSlot(TablePath.normalise(tablePath), txn.id, version)
-      stores.forPath(tablePath).delete(file)
+    if (versions.nonEmpty) {
+      val table = TablePath.normalise(tablePath)
+      val store = stores.forPath(tablePath)
+      versions.foreach(version => store.delete(TablePath.stagedSlot(table, txn.id, version)))
+      val folder = TablePath.staging(table, txn.id)
+      store.list(folder, "commit-").map(_.name).filter(_.startsWith("commit-"))
+        .foreach(name => store.delete(s"$folder/$name"))
     }
 
   /** Entries that nobody has finished yet; helps none of them. */

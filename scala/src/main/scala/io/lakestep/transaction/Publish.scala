@@ -243,6 +243,9 @@ private[transaction] final class Publish(world: World) {
         }
       val mark = state.txnVersion(job.appId).map(StateMark.of).filter(_.entry >= job.entry.number)
       val known = listed.flatMap(_.mark).map(_.part).maxOption
+      // A commit above every checkpoint is in the state; another one may stand in a deleted slot.
+      val counted = listed.filterNot(c => tail.hasCheckpointFrom(c.version))
+        .flatMap(_.mark).map(_.part).maxOption
       // Of two commits of one part the first one landed in a deleted slot.
       val slots =
         listed.groupBy(_.mark.map(_.part)).values.map(_.map(_.version).max).toVector.sorted
@@ -254,9 +257,9 @@ private[transaction] final class Publish(world: World) {
             else Vote.Published(Vector(head))
           )
         case Some(StateMark(_, MarkStatus.Partly)) =>
-          Option.when(job.table.commits == 2)(job.table.first).orElse(known) match {
+          Option.when(job.table.commits == 2)(job.table.first).orElse(counted) match {
             case Some(part) if part >= job.last => Left(published(job, walk.copy(slots = slots)))
-            case Some(part) if allows(job, part + 1, state) =>
+            case Some(part) if isFenced(job, state) || allows(job, part + 1, state) =>
               Right(atHead(job, walk, state, head).copy(part = part + 1, slots = slots))
             case _ => Left(cleaned(job))
           }
@@ -267,6 +270,10 @@ private[transaction] final class Publish(world: World) {
       }
     }
   }
+
+  /** Whether the fence of this entry is on: whoever put it has looked at what was before it. */
+  private def isFenced(job: Job, state: TableState): Boolean =
+    job.table.reserve.isDefined && ForeignWriters.isFenced(state.protocol)
 
   /** Whether the state excludes a conflict with the parts from this one on. */
   private def allows(job: Job, part: Int, state: TableState): Boolean = {

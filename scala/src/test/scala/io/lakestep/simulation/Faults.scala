@@ -2,57 +2,55 @@ package io.lakestep.simulation
 
 import java.util.SplittableRandom
 
-/** The kinds of request a client makes to its store. */
-sealed abstract class Request(val index: Int)
-
-object Request {
-  case object Put extends Request(0)
-  case object Get extends Request(1)
-  case object List extends Request(2)
-  case object Exists extends Request(3)
-  case object Delete extends Request(4)
-  case object DeleteFolder extends Request(5)
-  case object Sync extends Request(6)
-  val all: Vector[Request] = Vector(Put, Get, List, Exists, Delete, DeleteFolder, Sync)
-}
-
 /** What goes wrong with one request. */
-sealed abstract class Fault(val index: Int, val onlyPut: Boolean)
+sealed abstract class Fault(val index: Int)
 
 object Fault {
 
   /** The client stops before the request has an effect. */
-  case object CrashBefore extends Fault(0, false)
+  case object CrashBefore extends Fault(0)
 
   /** The client stops after the request has had its effect. */
-  case object CrashAfter extends Fault(1, false)
+  case object CrashAfter extends Fault(1)
 
   /** The client sleeps before the request, longer than others need for a transaction. */
-  case object Sleep extends Fault(2, false)
+  case object Sleep extends Fault(2)
 
   /** The request fails and has no effect. */
-  case object Refused extends Fault(3, false)
+  case object Refused extends Fault(3)
 
   /** The effect happens, its answer is lost. */
-  case object AnswerLost extends Fault(4, true)
+  case object AnswerLost extends Fault(4)
 
   /** There is neither effect nor answer. */
-  case object RequestLost extends Fault(5, true)
+  case object RequestLost extends Fault(5)
 
   /** There is no answer, and the effect happens later. */
-  case object Delayed extends Fault(6, true)
+  case object Delayed extends Fault(6)
 
   /** The client stops, and the effect happens later. */
-  case object DelayedCrash extends Fault(7, true)
+  case object DelayedCrash extends Fault(7)
 
   val all: Vector[Fault] =
     Vector(CrashBefore, CrashAfter, Sleep, Refused, AnswerLost, RequestLost, Delayed, DelayedCrash)
+
+  /**
+   * What can go wrong with a kind of request. The rest is impossible by construction:
+   *  - a request that only reads, or only waits (sync), has no effect that could come without its
+   *    answer, or later; a lost answer is a refusal to its client;
+   *  - a delete whose request is lost is one that is refused.
+   */
+  def of(request: Request): Vector[Fault] = request.verb match {
+    case Verb.Put => all
+    case _ if request.changes => all.filterNot(_ == RequestLost)
+    case _ => Vector(CrashBefore, CrashAfter, Sleep, Refused)
+  }
 }
 
 /**
  * Draws the faults of one client.
  *
- * @param perMille how many of a thousand requests go wrong
+ * @param perMille how many of a thousand requests go wrong, of kinds that are often made
  * @param budget how many go wrong at most
  * @param napPercent how often the client falls asleep for a while before a put
  * @param napSteps how long at most
@@ -66,16 +64,16 @@ final class Faults(
 
   /** How many steps to sleep before this request, where nothing goes wrong; mostly none. */
   def pause(request: Request): Int = {
-    val perTenThousand = if (request == Request.Put) napPercent * 100 else napPercent * 10
+    val perTenThousand = if (request.verb == Verb.Put) napPercent * 100 else napPercent * 10
     if (perTenThousand == 0 || random.nextInt(10000) >= perTenThousand) 0
     else 1 + random.nextInt(napSteps)
   }
 
   def draw(request: Request): Option[Fault] =
-    if (budget <= 0 || random.nextInt(1000) >= perMille) None
+    if (budget <= 0 || random.nextInt(1000) >= perMille * Faults.weight(request)) None
     else {
       budget -= 1
-      val kinds = if (request == Request.Put) Fault.all else Fault.all.filterNot(_.onlyPut)
+      val kinds = Fault.of(request)
       Some(kinds(random.nextInt(kinds.size)))
     }
 
@@ -88,5 +86,35 @@ final class Faults(
 }
 
 object Faults {
+
+  /** Requests that are seldom made go wrong more often, so that each fault meets each of them. */
+  private def weight(request: Request): Int = Weights.getOrElse(request, 1)
+
+  private val Weights: Map[Request, Int] = Map(
+    Request.PutFormat -> 3,
+    Request.PutEntry -> 3,
+    Request.PutAbortEntry -> 20,
+    Request.PutOutcome -> 3,
+    Request.PutRolledBack -> 60,
+    Request.PutReserve -> 20,
+    Request.PutClose -> 60,
+    Request.PutUndo -> 60,
+    Request.PutForeign -> 3,
+    Request.PutCheckpoint -> 15,
+    Request.GetRolledBack -> 10,
+    Request.GetRequested -> 40,
+    Request.GetCheckpoint -> 5,
+    Request.ListRequested -> 5,
+    Request.ExistsRequested -> 120,
+    Request.ExistsStaged -> 40,
+    Request.ExistsDataFile -> 30,
+    Request.DeleteStaged -> 12,
+    Request.DeleteNetActions -> 20,
+    Request.DeleteSlot -> 15,
+    Request.DeleteDataFile -> 20,
+    Request.SyncEntry -> 3,
+    Request.SyncSlot -> 2
+  )
+
   def none: Faults = new Faults(new SplittableRandom(0L), 0, 0, 0, 1)
 }

@@ -7,8 +7,19 @@ import scala.annotation.tailrec
 import io.lakestep.delta.{Action, LogCommit, ReplayedState, TableLog, TablePath}
 import io.lakestep.storage.PutOutcome
 
-/** A client without Lakestep: walks the log by put-if-absent and knows nothing of marks. */
-final class ForeignWriter(world: World, client: SimulatedClient, random: SplittableRandom) {
+/**
+ * A client without Lakestep: walks the log by put-if-absent and knows nothing of marks.
+ *
+ * As every Delta writer it refuses a table whose protocol names a writer feature that it does not
+ * know, also when it meets that protocol while it walks.
+ *
+ * @param heedsFence without it the simulation must notice
+ */
+final class ForeignWriter(
+    world: World,
+    client: SimulatedClient,
+    random: SplittableRandom,
+    heedsFence: Boolean) {
 
   private val states = new SimulatedStates(client)
 
@@ -23,7 +34,8 @@ final class ForeignWriter(world: World, client: SimulatedClient, random: Splitta
       table: String,
       state: ReplayedState,
       change: ReplayedState => (String, Vector[Action]),
-      attempts: Int): Unit = if (attempts > 0) {
+      attempts: Int): Unit = if (heedsFence && refuses(state)) world.counts.event("foreign refused")
+  else if (attempts > 0) {
     val (kind, actions) = change(state)
     val slot = state.version + 1
     val path = TablePath.slot(table, slot)
@@ -46,6 +58,9 @@ final class ForeignWriter(world: World, client: SimulatedClient, random: Splitta
     }
   }
 
+  private def refuses(state: ReplayedState): Boolean =
+    state.protocol.writerFeatures.exists(!_.subsetOf(ForeignWriter.Known))
+
   /**
    * Deletes every file of the table, one after another in any order, as a recursive delete does;
    * half of the time makes another table in its place.
@@ -64,30 +79,59 @@ final class ForeignWriter(world: World, client: SimulatedClient, random: Splitta
     }
   }
 
-  /** An append, a change of metadata, a rewrite of a cell, or a compaction of one file, of what is live now. */
+  /**
+   * An append, a change of metadata, a rewrite of a cell, rows taken by a deletion vector, or a
+   * compaction of one file, of what is live now.
+   */
   private def change(table: String, state: ReplayedState): (String, Vector[Action]) = {
     val token = world.token()
-    random.nextInt(11) match {
+    def file(compactable: Boolean) = {
+      val all = state.files.values.map(_.add).toVector.sortBy(_.path)
+        .filter(f => compactable || Cells.cellOf(f.path).isDefined)
+      all(random.nextInt(all.size))
+    }
+    def append(): (String, Vector[Action]) = {
+      val path = s"a-$token"
+      write(table, path)
+      "append" -> Vector(Cells.info("WRITE", blindAppend = true), Cells.add(path))
+    }
+    random.nextInt(14) match {
       case 10 if random.nextInt(2) == 0 =>
         val info = Cells.info("SET TBLPROPERTIES", blindAppend = false)
         "metadata" -> Vector(info, Cells.altered(state.metaData, token))
-      case 0 | 1 | 2 | 3 | 10 =>
-        val path = s"a-$token"
-        write(table, path)
-        "append" -> Vector(Cells.info("WRITE", blindAppend = true), Cells.add(path))
+      case 11 | 12 | 13 =>
+        Cells.taking(state, random) match {
+          case Vector() => append()
+          case taken =>
+            val isUpdate = random.nextInt(3) == 0
+            val path = s"a-$token"
+            if (isUpdate) write(table, path)
+            val info = Cells.info(if (isUpdate) "UPDATE" else "DELETE", blindAppend = false)
+            "row delete" -> ((info +: taken) ++ Option.when(isUpdate)(Cells.add(path)))
+        }
+      case 0 | 1 | 2 | 3 | 10 => append()
       case n =>
-        val rewritable =
-          state.files.keys.toVector.sorted.filter(f => n == 9 || Cells.cellOf(f).isDefined)
-        val old = rewritable(random.nextInt(rewritable.size))
+        val old = file(compactable = n == 9)
         val keep = n >= 8
-        val path = if (keep) s"$old~$token" else s"${Cells.cellOf(old).getOrElse("a")}-$token"
+        val path =
+          if (keep) s"${old.path}~$token" else s"${Cells.cellOf(old.path).getOrElse("a")}-$token"
         write(table, path)
         val info = Cells.info(if (keep) "OPTIMIZE" else "UPDATE", blindAppend = false)
-        (if (keep) "compaction" else "rewrite") ->
-          Vector(info, Cells.remove(old, dataChange = !keep), Cells.add(path, dataChange = !keep))
+        val gone = Cells.deleted(old)
+        (if (keep) "compaction" else "rewrite") -> Vector(
+          info,
+          Cells.remove(old.path, gone, dataChange = !keep),
+          Cells.add(path, if (keep) gone else Set.empty, dataChange = !keep)
+        )
     }
   }
 
   private def write(table: String, path: String): Unit =
     world.store.create(TablePath.dataFile(table, path), Array.emptyByteArray, client.name)
+}
+
+object ForeignWriter {
+
+  /** Writer features that it knows. */
+  private val Known = Set("appendOnly", "invariants")
 }

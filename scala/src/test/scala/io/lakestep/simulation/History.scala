@@ -5,20 +5,22 @@ import java.util.concurrent.atomic.AtomicReference
 
 import scala.util.control.NonFatal
 
+import com.fasterxml.jackson.databind.node.ObjectNode
+
 import io.lakestep.LakestepException
-import io.lakestep.delta.{LogCommit, RowSets, TableLog, TablePath}
+import io.lakestep.delta.{DeletionVectors, LogCommit, RowSets, TableLog, TablePath, VectorChange}
 import io.lakestep.storage.ObjectStores
 import io.lakestep.transaction.{
-  Amendments, CommitObserver, CommitOutcome, ConflictCheck, ConflictRules, Database,
-  DatabaseOptions, Finding, IsolationLevel, OurChanges, PublishExecutor
+  CommitObserver, CommitOutcome, ConflictCheck, ConflictRules, Database, DatabaseOptions, Finding,
+  IsolationLevel, OurChanges, PublishExecutor
 }
 
 /**
  * One history: a scenario drawn from a seed, run to its end and judged.
  *
- * The same seed and amendments give the same history, request by request.
+ * The same seed and safeguards give the same history, request by request.
  */
-final class History(seed: Long, amendments: Amendments, workers: Workers, counts: Counts) {
+final class History(seed: Long, safeguards: Safeguards, workers: Workers, counts: Counts) {
   import History._
 
   private val random = new SplittableRandom(seed)
@@ -41,7 +43,7 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
 
   /** Runs it; gives the world with every broken invariant in it. */
   def run(): World = {
-    world.tables.foreach(create)
+    world.tables.zip(scenario.modes).foreach { case (table, mode) => create(table, mode) }
     actors()
     scheduler.run()
     counts.event("history")
@@ -57,8 +59,8 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
     world
   }
 
-  private def create(table: String): Unit = {
-    val first = Cells.first(table)
+  private def create(table: String, mode: String): Unit = {
+    val first = Cells.first(table, mode = mode)
     world.store.create(TablePath.slot(table, 0), TableLog.text(first), "set-up")
     (0 until Cells.Count).foreach { i =>
       world.store.create(
@@ -78,31 +80,44 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
     scenario.secondRoot.zipWithIndex.foreach { case (times, i) =>
       ours(s"other-$i", OtherRoot, times) { (client, dice) =>
         if (dice.nextInt(4) == 0) client.transaction(some(dice), isolation(dice))
-        else client.snapshot(world.tables, readOnly = dice.nextBoolean())
+        else if (dice.nextInt(3) == 0) client.query(some(dice))
+        else client.snapshot(world.tables, readOnly = dice.nextBoolean(), isolation(dice))
       }
     }
     scenario.helpers.zipWithIndex.foreach { case (times, i) =>
       val rules = if (i < scenario.strictHelpers) StrictRules else ConflictCheck
-      ours(s"helper-$i", MainRoot, times, rules)((client, _) => client.recover())
+      ours(s"helper-$i", MainRoot, times, rules)((client, dice) =>
+        if (dice.nextInt(4) == 0) client.describe() else client.recover()
+      )
     }
     scenario.readers.zipWithIndex.foreach { case (times, i) =>
       ours(s"reader-$i", MainRoot, times) { (client, dice) =>
-        client.snapshot(world.tables, readOnly = dice.nextInt(3) > 0)
+        client.snapshot(world.tables, readOnly = dice.nextInt(3) > 0, isolation(dice))
       }
+    }
+    scenario.queriers.zipWithIndex.foreach { case (times, i) =>
+      ours(s"querier-$i", MainRoot, times)((client, dice) => client.query(some(dice)))
     }
     (0 until scenario.collectors).foreach { i =>
       ours(s"collector-$i", MainRoot, 1 + random.nextInt(3))((client, _) => client.collect())
     }
     scenario.foreign.zipWithIndex.foreach { case (times, i) =>
       actor(s"foreign-$i", times, foreign = true, aims = true) { (client, dice, _) =>
-        val writer = new ForeignWriter(world, client, dice)
+        val writer = new ForeignWriter(world, client, dice, safeguards.heedsFence)
         () => writer.commit(one(dice))
+      }
+    }
+    scenario.writers.zipWithIndex.foreach { case (times, i) =>
+      actor(s"writer-$i", times, foreign = true, aims = true) { (client, dice, actor) =>
+        val session = this.session(s"writer-$i", client, MainRoot, dice, actor)
+        val delta = new ForeignWriter(world, client, dice, safeguards.heedsFence)
+        () => session.statement(one(dice), delta)
       }
     }
     scenario.cleaners.zipWithIndex.foreach { case (times, i) =>
       actor(s"cleaner-$i", times, foreign = true, aims = true) { (client, dice, _) =>
         val cleaner = new LogCleaner(world, client)
-        val writer = new ForeignWriter(world, client, dice)
+        val writer = new ForeignWriter(world, client, dice, safeguards.heedsFence)
         () => {
           val table = one(dice)
           (1 to dice.nextInt(3)).foreach(_ => writer.commit(table))
@@ -112,7 +127,7 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
     }
     (0 until scenario.droppers).foreach { i =>
       actor(s"dropper-$i", 1, foreign = true, aims = true, fails = false) { (client, dice, _) =>
-        val writer = new ForeignWriter(world, client, dice)
+        val writer = new ForeignWriter(world, client, dice, safeguards.heedsFence)
         () => writer.drop(one(dice))
       }
     }
@@ -135,9 +150,34 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
       work: (LakestepClient, SplittableRandom) => Unit): Unit =
     actor(name, times, foreign = false, aims = !name.startsWith("client")) {
       (client, dice, actor) =>
-        val session =
-          new LakestepClient(world, client, root, dice, actor, open(root, rules, publishing(name)))
+        val session = this.session(name, client, root, dice, actor, rules)
         () => work(session, dice)
+    }
+
+  private def session(
+      name: String,
+      client: SimulatedClient,
+      root: String,
+      dice: SplittableRandom,
+      actor: Scheduler#Actor,
+      rules: ConflictRules = ConflictCheck): LakestepClient = new LakestepClient(
+    world,
+    client,
+    root,
+    dice,
+    actor,
+    safeguards,
+    names(dice),
+    open(root, rules, publishing(name))
+  )
+
+  /** The path by which a session knows each table. */
+  private def names(dice: SplittableRandom): String => String =
+    if (!scenario.aliases) identity
+    else {
+      val paths = world.tables.map(t => t -> (if (dice.nextInt(3) == 0) Alias.of(t) else t)).toMap
+      if (paths.exists { case (t, path) => t != path }) counts.event("session with a second path")
+      paths
     }
 
   /** Every table of an entry by an actor of its own, where the scenario asks for it. */
@@ -207,6 +247,8 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
             root,
             dice,
             actor,
+            safeguards,
+            identity,
             open(root, ConflictCheck, publishing(name))
           )
         val failed = session.recoverAll().filterNot(_ => world.dropped.exists(world.isDamaged))
@@ -245,7 +287,7 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
       root = root,
       stores = ObjectStores.single(client),
       states = new SimulatedStates(client),
-      vectors = RowSets,
+      vectors = if (safeguards.comparesRows) RowSets else History.Unseen,
       clock = client.clock,
       ids = client.ids,
       observer = CommitObserver.Silent,
@@ -257,7 +299,7 @@ final class History(seed: Long, amendments: Amendments, workers: Workers, counts
           publishAttempts = 200,
           rules = rules
         ),
-      amendments = amendments
+      amendments = safeguards.protocol
     )
 
   /** Errors that a client may get here; anything else is a bug. */
@@ -295,9 +337,20 @@ object History {
     "LAKESTEP_SNAPSHOT_BEHIND_SESSION"
   )
 
+  /** The union of vectors, whatever rows they take. */
+  object Unseen extends DeletionVectors {
+    override def merge(
+        table: String,
+        changes: Vector[VectorChange]): Either[Vector[VectorChange], Vector[ObjectNode]] =
+      Right(changes.map { c =>
+        Cells.add(c.path, (RowSets.of(c.ours) ++ RowSets.of(c.theirs)).map(_.toInt)).deletionVector
+          .getOrElse(c.ours)
+      })
+  }
+
   /** Another version's rules: every foreign commit conflicts. */
   object StrictRules extends ConflictRules {
-    override val version: Int = 2
+    override val version: Int = ConflictCheck.version
     override def check(ours: OurChanges, theirs: LogCommit): Option[Finding] =
       ConflictCheck.check(ours, theirs).orElse(Some(Finding("strict", Vector.empty)))
   }

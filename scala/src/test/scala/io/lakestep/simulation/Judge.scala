@@ -1,8 +1,8 @@
 package io.lakestep.simulation
 
-import io.lakestep.delta.{AddFile, LogCommit, MarkKind, MetaData, RemoveFile, TablePath}
-import io.lakestep.timeline.{AbortEntry, Aborting, CommitEntry, Completed, Conflict}
-import io.lakestep.transaction.{CommitOutcome, ConflictCheck}
+import io.lakestep.delta.{AddFile, FileAction, LogCommit, MarkKind, MetaData, RemoveFile, TablePath}
+import io.lakestep.timeline.{AbortEntry, Aborting, CommitEntry, Completed, Conflict, EntryTable}
+import io.lakestep.transaction.{CommitOutcome, ConflictCheck, TransactionStatus}
 
 /**
  * Holds a finished history against the invariants and names every one that is broken.
@@ -16,7 +16,7 @@ final class Judge(
     world: World,
     roots: Vector[String],
     strict: Boolean) {
-  import Judge.isConflict
+  import Judge.{isConflict, onlyTakesRows}
 
   private val attempts = world.attempts
 
@@ -38,8 +38,26 @@ final class Judge(
     }
     strayMarks()
     files()
+    kept.foreach(rows)
     attempts.foreach(answer)
+    world.statuses.foreach(described)
     world.snapshots.foreach(snapshot)
+    world.queries.foreach(query)
+  }
+
+  private val entries: Map[(String, Long), TrueEntry] =
+    (for (t <- timelines; e <- t.entries) yield (t.id, e.entry.number) -> e).toMap
+
+  private def rows(log: TrueLog): Unit = {
+    def entryOf(m: PlacedMark) = entries.get((m.mark.timeline, m.mark.entry))
+    def change(m: PlacedMark): Option[RowChange] =
+      if (!entryOf(m).exists(_.isCompleted)) None
+      else
+        planned.get(m.mark.transaction).flatMap(_.writes.find(_.table == log.table))
+          .flatMap(_.parts.lift(m.mark.part - 1))
+    def hasResidue(m: PlacedMark) = entryOf(m).flatMap(_.rolledBack)
+      .flatMap(_.tables.lift(m.mark.table)).exists(_.residue.nonEmpty)
+    new RowReplay(log, change, hasResidue, violated).check()
   }
 
   private def entry(timeline: TrueTimeline, e: TrueEntry): Unit = e.entry match {
@@ -53,11 +71,31 @@ final class Judge(
       }
       tables.foreach(ownMarks)
       e.outcome match {
-        case Some(done: Completed) => completed(c, done, tables)
-        case Some(aborting: Aborting) => aborted(c, aborting, e, tables)
+        case Some(done: Completed) =>
+          if (isOverClosed(c)) world.counts.event("committed entry over closed tables")
+          completed(c, done, tables)
+        case Some(aborting: Aborting) =>
+          overClosed(c, aborting)
+          aborted(c, aborting, e, tables)
         case None => violated(s"I6 entry ${c.number} of ${timeline.root} has no outcome")
       }
   }
+
+  /** Whether no foreign writer could commit to any of its tables since it was validated. */
+  private def isOverClosed(c: CommitEntry): Boolean = c.tables.forall(isClosed)
+
+  private def isClosed(t: EntryTable): Boolean =
+    !world.dropped(t.path) && logs(t.path).headers.lift(t.base.toInt).exists(_.isClosed)
+
+  /** What is ordered over closed tables is committed, but for a clean-up between two parts. */
+  private def overClosed(c: CommitEntry, a: Aborting): Unit =
+    if (isOverClosed(c)) {
+      val betweenParts = a.evidence.rule == ConflictCheck.LogCleanedUp &&
+        c.tables.exists(t => t.path == Alias.real(a.evidence.path) && t.parts > 1)
+      if (betweenParts) world.counts.event("closed tables rolled back between two parts")
+      else
+        violated(s"CLOSED entry ${c.number} was rolled back, over closed tables: ${a.evidence}")
+    }
 
   private final class SettledLog(
       val entry: CommitEntry,
@@ -65,6 +103,7 @@ final class Judge(
       val log: TrueLog,
       val marks: Vector[PlacedMark]) {
     def parts: Vector[PlacedMark] = marks.filter(_.mark.kind == MarkKind.Publish)
+    def puts: Vector[PlacedMark] = marks.filterNot(_.mark.settles)
     def of(kind: MarkKind): Vector[PlacedMark] = marks.filter(_.mark.kind == kind)
     def write: Option[PlannedWrite] =
       planned.get(entry.transaction.id).flatMap(_.writes.find(_.table == log.table))
@@ -74,6 +113,7 @@ final class Judge(
   private def ownMarks(t: SettledLog): Unit = {
     val parts = t.parts.map(_.mark.part)
     if (parts.distinct.size != parts.size) violated(s"I3 ${t.name} was published twice: $parts")
+    if (t.of(MarkKind.Reserve).size > 1) violated(s"I3 ${t.name} was fenced twice")
     if (t.of(MarkKind.Close).size > 1 || t.of(MarkKind.Undo).size > 1)
       violated(s"I3 ${t.name} was settled twice")
     for (own <- t.parts; write <- t.write) {
@@ -86,7 +126,7 @@ final class Judge(
     }
     val published = t.parts.map(_.slot)
     val settled = (t.of(MarkKind.Close) ++ t.of(MarkKind.Undo)).map(_.slot)
-    for (s <- settled; p <- published if p > s)
+    for (s <- settled; p <- published ++ t.of(MarkKind.Reserve).map(_.slot) if p > s)
       violated(s"I1 ${t.name} was published after it was settled")
   }
 
@@ -95,19 +135,30 @@ final class Judge(
     tables.foreach { t =>
       if (t.parts.map(_.mark.part) != (1 to c.tables(t.index).parts).toVector)
         violated(s"I1 ${t.name} is completed, and its log holds parts ${t.parts.map(_.mark.part)}")
-      else if (done.slots(t.index) != t.parts.map(_.slot) && !isAfterCleanUp(
+      else if (done.slots(t.index) != t.puts.map(_.slot) && !isAfterCleanUp(
           t,
           done.slots(t.index)
         ))
         violated(
-          s"I1 ${t.name} is completed with slots ${done.slots(t.index)}, not ${t.parts.map(_.slot)}"
+          s"I1 ${t.name} is completed with slots ${done.slots(t.index)}, not ${t.puts.map(_.slot)}"
         )
-      if (t.marks.exists(_.mark.kind != MarkKind.Publish))
+      if (t.of(MarkKind.Reserve).nonEmpty) world.counts.event("table fenced while published")
+      if (t.marks.exists(_.mark.settles))
         violated(s"I1 ${t.name} is completed, and was closed or undone")
       val published = t.parts.map(p => t.log.commits(p.slot.toInt)).flatMap(_.actions)
       t.write.foreach { w =>
         val missing = w.adds -- published.collect { case a: AddFile => a.path }
         if (missing.nonEmpty) violated(s"I3 ${t.name} is completed without $missing")
+        val vectors = published.collect { case a: AddFile => a.path -> Cells.deleted(a) }.toMap
+        if (w.vectors.nonEmpty) world.counts.event("table with rows taken")
+        if (w.vectors.exists { case (p, v) => vectors.get(p).exists(_ != v.ours) })
+          world.counts.event("table with rows merged")
+      }
+      if (c.tables(t.index).base >= 0) {
+        val wasClosed = logs(t.log.table).headers(c.tables(t.index).base.toInt).isClosed
+        val isClosed = t.parts.lastOption.exists(p => t.log.headers(p.slot.toInt).isClosed)
+        if (isClosed && !wasClosed) world.counts.event("table closed")
+        if (wasClosed && !isClosed) world.counts.event("table opened")
       }
       firstCommitter(t)
     }
@@ -116,20 +167,34 @@ final class Judge(
   /** Where the commit was cleaned up before the outcome was put, the slot may be a later one. */
   private def isAfterCleanUp(t: SettledLog, slots: Vector[Long]): Boolean =
     t.parts.lastOption.exists { last =>
-      t.parts.exists(p =>
+      t.puts.exists(p =>
         world.wasDeleted(TablePath.slot(t.log.table, p.slot))
       ) && slots.lastOption.exists { said =>
         said >= last.slot && !t.log.marks.exists(m => m.slot > last.slot && m.slot <= said)
       }
     }
 
-  /** I5: what stands between what we read and what we published must not conflict with it. */
-  private def firstCommitter(t: SettledLog): Unit = for {
-    write <- t.write
-    first <- t.parts.headOption
-    commit <- between(t.log, write.pin, first.slot)
-    if isConflict(write, commit)
-  } violated(s"I5 ${t.name} published over version ${commit.version}, which conflicts")
+  /**
+   * I5: what stands between what we read and what we published must not conflict with it. Up to the
+   * version that was validated rows count, where both only took some; after it files do.
+   */
+  private def firstCommitter(t: SettledLog): Unit =
+    for (write <- t.write; first <- t.parts.headOption) {
+      val base = t.entry.tables(t.index).base
+      def breaks(version: Long) =
+        violated(s"I5 ${t.name} published over version $version, which conflicts")
+      between(t.log, write.pin, base + 1)
+        .filter(c => isConflict(write, c) && !onlyTakesRows(write, c))
+        .foreach(c => breaks(c.version))
+      if (!rowsFit(write, t.log, base)) breaks(base)
+      between(t.log, base, first.slot).filter(isConflict(write, _)).foreach(c => breaks(c.version))
+    }
+
+  /** Whether the vectors of a version can be united with those of a transaction. */
+  private def rowsFit(write: PlannedWrite, log: TrueLog, version: Long): Boolean =
+    write.vectors.forall { case (path, v) =>
+      log.live(version.toInt).get(path).forall(v.isMergeable)
+    }
 
   private def between(log: TrueLog, after: Long, before: Long): Vector[LogCommit] =
     log.commits.slice((after + 1).toInt, before.toInt)
@@ -142,7 +207,8 @@ final class Judge(
     world.counts.event("rolled back entry")
     if (e.rolledBack.isEmpty) violated(s"I6 entry ${c.number} is aborting and never ended")
     // With several commits a foreign one between them can undo the first of them.
-    val capable = c.tables.count(_.conflictCapable) + c.tables.count(_.parts > 1)
+    val capable = c.tables.count(t => t.conflictCapable && t.reserve.isEmpty) +
+      c.tables.count(_.parts > 1)
     // A change of metadata, or a DROP, can conflict with a table of appends as well.
     val exposed = c.tables.exists(t => world.dropped(t.path)) || tables.exists { t =>
       !c.tables(t.index).conflictCapable &&
@@ -177,7 +243,7 @@ final class Judge(
     // With several commits a checkpoint after the first one is enough to leave the log aside.
     val cleaned = a.evidence.rule == ConflictCheck.LogCleanedUp &&
       c.tables.exists(t =>
-        t.path == a.evidence.path && (
+        t.path == Alias.real(a.evidence.path) && (
           world.wasDeleted(TablePath.slot(t.path, t.base + 1)) ||
             (t.parts > 1 && world.hasCheckpoint(TablePath.log(t.path), t.base + 1))
         )
@@ -201,7 +267,7 @@ final class Judge(
 
   /** Nothing of it may be left when no residue is listed. */
   private def undone(t: SettledLog, slot: Long): Unit = t.write.foreach { w =>
-    val after = t.log.live(slot.toInt)
+    val after = t.log.live(slot.toInt).keySet
     val published = t.parts.map(p => t.log.commits(p.slot.toInt)).flatMap(_.actions)
     val adds = published.collect { case a: AddFile => a.path }.toSet
     val removes = published.collect { case r: RemoveFile => r.path }.toSet
@@ -209,7 +275,8 @@ final class Judge(
     if (header(t.log, slot) != header(t.log, first - 1) &&
       !between(t.log, first, slot).exists(changesMetaData))
       violated(s"I1 ${t.name} is undone, and its metadata is not")
-    val left = after.filter(f => adds(Cells.origin(f)))
+    // What became of a file that only got another vector, the rows say.
+    val left = after.filter(f => (adds -- removes)(Cells.origin(f)))
     if (left.nonEmpty) violated(s"I1 ${t.name} is undone, and $left is still live")
     val missing = (removes -- adds).filterNot(after)
     if (missing.nonEmpty)
@@ -220,7 +287,7 @@ final class Judge(
     val end = t.marks.headOption.fold(Long.MaxValue)(_.slot).min(t.log.commits.size.toLong)
     between(t.log, t.entry.tables(t.index).base, end.max(0)).exists { c =>
       c.mark.isEmpty && (strict || isConflict(w, c))
-    } || (w.parts > 1 && {
+    } || (w.parts.size > 1 && {
       val stop = t.marks.lastOption.fold(t.log.commits.size.toLong)(_.slot)
       val start = t.parts.headOption.fold(Long.MaxValue)(_.slot)
       start < stop && between(t.log, start, stop).exists { c =>
@@ -265,9 +332,12 @@ final class Judge(
         case _ => false
       }
     }
-    val isCompleted = entry.flatMap(_.outcome).exists(_.isInstanceOf[Completed])
-    if (isCompleted) entry.foreach(e => readSet(a, e))
+    val isCompleted = entry.exists(_.isCompleted)
+    if (isCompleted && !a.isRunAgain) entry.foreach(e => readSet(a, e))
     a.answer.foreach {
+      case CommitOutcome.Conflicted(conflict, _) if a.isRunAgain =>
+        world.counts.event("answer conflicted, and run again")
+        needless(a, conflict)
       case CommitOutcome.Committed(c, slots) =>
         world.counts.event("answer committed")
         if (!isCompleted) violated(s"I2 ${a.transaction} was told committed, and is not")
@@ -283,12 +353,40 @@ final class Judge(
       case CommitOutcome.Conflicted(conflict, _) =>
         world.counts.event("answer conflicted")
         if (isCompleted) violated(s"I2 ${a.transaction} was told $conflict, and is committed")
-        if (entry.isEmpty && !conflictedBefore(a) && !wasCleaned(a, conflict) && !wasDropped(a))
-          violated(s"NEEDLESS ${a.transaction} was told $conflict, and nothing conflicts")
+        if (entry.isEmpty) needless(a, conflict)
       case CommitOutcome.Unknown(_, _) => world.counts.event("answer unknown")
       case CommitOutcome.NothingToCommit =>
         violated(s"I3 ${a.transaction} was told that it changed nothing")
     }
+  }
+
+  private def needless(a: Attempt, conflict: Conflict): Unit = {
+    if (conflict.rule == ConflictCheck.SameRows) world.counts.event("answer same rows")
+    if (!conflictedBefore(a) && !wasCleaned(a, conflict) && !wasDropped(a))
+      violated(s"NEEDLESS ${a.transaction} was told $conflict, and nothing conflicts")
+  }
+
+  /** What DESCRIBE TRANSACTION says once is true for ever. */
+  private def described(seen: SeenStatus): Unit = {
+    val status = seen.status
+    world.counts.event(s"described as ${status.toString.takeWhile(_.isLetter)}")
+    def entry = entries.values.find(_.entry match {
+      case c: CommitEntry => c.transaction.id == seen.transaction
+      case _ => false
+    })
+    def isEnded = timelines.flatMap(_.entries).map(_.entry).exists {
+      case abort: AbortEntry => abort.transactions.contains(seen.transaction)
+      case _ => false
+    }
+    val isTrue = status match {
+      case TransactionStatus.Committed(_, slots) =>
+        entry.flatMap(_.outcome).collect { case c: Completed => c.slots }.contains(slots)
+      case _: TransactionStatus.RolledBack => entry.exists(_.rolledBack.isDefined)
+      case _: TransactionStatus.Aborted => isEnded
+      case _: TransactionStatus.InFlight => entry.isDefined
+      case _ => true
+    }
+    if (!isTrue) violated(s"I2 ${seen.client} was told that ${seen.transaction} is $status")
   }
 
   /** SERIALIZABLE: whatever was ordered before it, and wrote what it read, it has read. */
@@ -311,16 +409,17 @@ final class Judge(
 
   /** A log that was cleaned up after the pin shows no longer that nothing conflicts. */
   private def wasCleaned(a: Attempt, conflict: Conflict): Boolean =
-    conflict.version.exists(v => world.wasDeleted(TablePath.slot(conflict.path, v))) ||
+    conflict.version.exists(v => world.wasDeleted(Alias.real(TablePath.slot(conflict.path, v)))) ||
       conflict.rule == ConflictCheck.LogCleanedUp &&
       (a.writes.map(w => w.table -> w.pin) ++ a.reads).exists { case (table, pin) =>
-        table == conflict.path && world.wasDeleted(TablePath.slot(table, pin + 1))
+        table == Alias.real(conflict.path) && world.wasDeleted(TablePath.slot(table, pin + 1))
       }
 
   private def conflictedBefore(a: Attempt): Boolean =
     a.writes.exists { w =>
-      between(logs(w.table), w.pin, logs(w.table).commits.size.toLong)
-        .exists(c => isConflict(w, c) || strict)
+      between(logs(w.table), w.pin, logs(w.table).commits.size.toLong).exists { c =>
+        isConflict(w, c) && !(onlyTakesRows(w, c) && rowsFit(w, logs(w.table), c.version)) || strict
+      }
     } || a.reads.exists { case (t, pin) =>
       between(logs(t), pin, logs(t).commits.size.toLong)
         .exists(c => c.changesData || strict || c.actions.exists(_.isInstanceOf[MetaData]))
@@ -355,11 +454,59 @@ final class Judge(
     if (s.mayWrite) realTime(s)
   }
 
-  /** Who begins after a COMMIT returned sees it. */
+  /**
+   * A query sees of each entry all or nothing, nothing that may still be taken back, and with an entry
+   * all that were before it; and what was committed before it began, unless an entry that nobody has
+   * finished is before that.
+   */
+  private def query(q: SeenQuery): Unit = {
+    world.counts.event("query")
+    val touching = for {
+      timeline <- timelines if timeline.root == q.root
+      e <- timeline.entries
+      c <- Vector(e.entry).collect { case c: CommitEntry => c }
+      marks = c.tables.zipWithIndex.collect {
+        case (t, i) if q.versions.contains(t.path) && !world.dropped(t.path) =>
+          val all = logs(t.path).marksOf(timeline.id, c.number, i)
+            .filter(m => m.mark.kind == MarkKind.Publish || m.mark.kind == MarkKind.Undo)
+          all.partition(_.slot <= q.versions(t.path))
+      }
+      if c.tables.exists(t => q.versions.contains(t.path))
+    } yield (c, e, marks)
+    touching.foreach { case (c, e, marks) =>
+      val (seen, unseen) = (marks.flatMap(_._1), marks.flatMap(_._2))
+      def wrong(how: String) = violated(
+        s"I4 ${q.client} queried ${q.versions}, which $how entry ${c.number} of ${q.root}: $marks"
+      )
+      if (e.isCompleted && seen.nonEmpty && unseen.nonEmpty) wrong("cuts")
+      if (!e.isCompleted && marks.exists { case (before, after) =>
+          before.nonEmpty && after.nonEmpty
+        })
+        wrong("sees what was taken back of")
+      val later = touching.exists { case (other, end, theirs) =>
+        other.number > c.number && end.isCompleted && theirs.exists(_._1.nonEmpty)
+      }
+      if (e.isCompleted && unseen.nonEmpty && later) wrong("leaves out")
+      val wasTold = attempts.exists(a =>
+        a.root == q.root && a.answeredAt < q.begunAt && (a.answer match {
+          case Some(CommitOutcome.Committed(entry, _)) => entry.number == c.number
+          case _ => false
+        })
+      )
+      val isBehind = touching.exists { case (other, end, _) =>
+        other.number < c.number && end.finishedAt > q.begunAt
+      }
+      if (wasTold && !isBehind && unseen.nonEmpty) wrong("began after the end of, and misses,")
+    }
+  }
+
+  /** Who begins after a COMMIT returned sees it, unless it could not help an entry before that. */
   private def realTime(s: SeenSnapshot): Unit = attempts.foreach { a =>
+    def isBlocked = timelines.filter(_.root == s.root).flatMap(_.entries)
+      .exists(e => e.entry.number == s.entry + 1 && e.finishedAt > s.takenAt)
     a.answer.foreach {
       case CommitOutcome.Committed(c, _)
-          if a.root == s.root && a.answeredAt < s.begunAt && c.number > s.entry =>
+          if a.root == s.root && a.answeredAt < s.begunAt && c.number > s.entry && !isBlocked =>
         violated(s"I4 ${s.client} began after entry ${c.number} was committed, and read ${s.entry}")
       case _ => ()
     }
@@ -367,6 +514,19 @@ final class Judge(
 }
 
 object Judge {
+
+  /** Whether a commit conflicts with a transaction in nothing but rows of the same files. */
+  def onlyTakesRows(write: PlannedWrite, commit: LogCommit): Boolean = {
+    val vectors = commit.actions.collect {
+      case a: AddFile if a.deletionVector.isDefined && a.dataChange => a.path
+    }.toSet
+    val others = commit.actions.filter {
+      case f: FileAction => !(vectors(f.path) && write.vectors.contains(f.path) && f.dataChange)
+      case _ => true
+    }
+    !isConflict(write, LogCommit(commit.version, others)) &&
+    !((write.readsAll || write.changesHeader) && commit.changesData)
+  }
 
   /** Whether a commit between pin and publish excludes what a transaction does. */
   def isConflict(write: PlannedWrite, commit: LogCommit): Boolean =

@@ -3,35 +3,72 @@ package io.lakestep.simulation
 import io.lakestep.transaction.Amendments
 
 /**
- * The protocol without one of its safeguards: the simulation must notice each.
+ * What keeps a history whole: the safeguards of the protocol's code, and those that its callers and
+ * foreign writers have to provide.
  *
- * @param name number and idea, as in scala/PROTOCOL.md
- * @param without takes the safeguard away
+ * @param comparesRows whether a merge of deletion vectors looks for rows that both took
+ * @param loadsFirst whether a query loads its tables before it looks for their bindings (step 12)
+ * @param heedsFence whether foreign writers leave closed tables alone
  */
-final case class PlantedFault(name: String, without: Amendments => Amendments) {
-  def amendments: Amendments = without(Amendments.all)
+final case class Safeguards(
+    protocol: Amendments = Amendments.all,
+    comparesRows: Boolean = true,
+    loadsFirst: Boolean = true,
+    heedsFence: Boolean = true)
+
+object Safeguards {
+  val all: Safeguards = Safeguards()
 }
 
+/**
+ * A history without one of its safeguards: the simulation must notice each.
+ *
+ * @param name number and idea, as in scala/PROTOCOL.md
+ * @param invariant beginning of the message of which it breaks at least one
+ */
+final case class PlantedFault(name: String, safeguards: Safeguards, invariant: String = "")
+
 object PlantedFault {
+  private def without(name: String, invariant: String = "")(
+      change: Amendments => Amendments): PlantedFault =
+    PlantedFault(name, Safeguards(change(Amendments.all)), invariant)
+
   val all: Vector[PlantedFault] = Vector(
-    PlantedFault(
-      "W0 no safeguard for an abort: no decision first, no CLOSE",
+    without("W0 no safeguard for an abort: no decision first, no CLOSE")(
       _.copy(closes = false, decidesFirst = false)
     ),
-    PlantedFault("W1 no CLOSE commits", _.copy(closes = false)),
-    PlantedFault("W2 undo before the decision", _.copy(decidesFirst = false)),
-    PlantedFault("W3 pins by time alone", _.copy(marksBoundPins = false)),
-    PlantedFault("W4 logs read before the timeline", _.copy(timelineFirst = false)),
-    PlantedFault("W5 marks without part numbers", _.copy(partsInMarks = false)),
-    PlantedFault("W6 no end for an entry with residue", _.copy(endsWithResidue = false)),
-    PlantedFault(
-      "W7 slots probed, logs not listed",
-      _.copy(listsFirst = false, checksAfterPut = false)
+    without("W1 no CLOSE commits")(_.copy(closes = false)),
+    without("W2 undo before the decision")(_.copy(decidesFirst = false)),
+    without("W3 pins by time alone")(_.copy(marksBoundPins = false)),
+    without("W4 logs read before the timeline")(_.copy(timelineFirst = false)),
+    without("W4 logs read before the timeline, over closed tables", "CLOSED")(
+      _.copy(timelineFirst = false)
     ),
-    PlantedFault("W8 ABORT entries not obeyed", _.copy(obeysAborts = false)),
-    PlantedFault("W9 tables bound to no timeline", _.copy(binds = false)),
-    PlantedFault("W10 no look for checkpoints after a put", _.copy(checksAfterPut = false)),
-    PlantedFault("W11 entries not helped that write what was read", _.copy(helpsReads = false)),
-    PlantedFault("W12 appends published beside the rest", _.copy(conflictCapableFirst = false))
+    without("W5 marks without part numbers")(_.copy(partsInMarks = false)),
+    without("W6 no end for an entry with residue")(_.copy(endsWithResidue = false)),
+    without("W7 slots probed, logs not listed")(_.copy(listsFirst = false, checksAfterPut = false)),
+    without("W8 ABORT entries not obeyed")(_.copy(obeysAborts = false)),
+    without("W9 tables bound to no timeline")(_.copy(binds = false)),
+    without("W10 no look for checkpoints after a put")(_.copy(checksAfterPut = false)),
+    without("W11 entries not helped that write what was read")(_.copy(helpsReads = false)),
+    without("W12 appends published beside the rest")(_.copy(conflictCapableFirst = false)),
+    PlantedFault(
+      "W14 deletion vectors merged without looking for common rows",
+      Safeguards(comparesRows = false)
+    ),
+    PlantedFault(
+      "W15 a query looks for bindings before it loads its tables",
+      Safeguards(loadsFirst = false)
+    ),
+    without("W16 a query looks for bindings before it reads the timeline")(
+      _.copy(timelineBeforeBindings = false)
+    ),
+    without("W17 what is run again keeps stale pins")(_.copy(checksKeptPins = false)),
+    without("W18 publishing before every fence is in", "NEEDLESS")(_.copy(reservesFirst = false)),
+    PlantedFault(
+      "W19 foreign writers that ignore the fence",
+      Safeguards(heedsFence = false),
+      "CLOSED"
+    )
   )
 }

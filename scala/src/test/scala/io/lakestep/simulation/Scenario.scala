@@ -2,6 +2,8 @@ package io.lakestep.simulation
 
 import java.util.SplittableRandom
 
+import io.lakestep.delta.ForeignWriters.{Allow, Forbid, Reserve}
+
 /**
  * Who takes part in one history, and how much goes wrong.
  *
@@ -9,7 +11,11 @@ import java.util.SplittableRandom
  * @param helpers sessions that run RECOVER, with the number of times
  * @param strictHelpers how many of the helpers judge every foreign commit a conflict
  * @param foreign writers without Lakestep, with the number of commits
+ * @param writers sessions that write single tables outside transactions, with the number of statements
  * @param readers sessions that take snapshots, with the number of snapshots
+ * @param queriers sessions that query several tables outside transactions, with the number of queries
+ * @param modes for each table what it says of foreign writers at first
+ * @param aliases whether sessions may know a table by its second path
  * @param secondRoot sessions of another database root over the same tables
  * @param droppers foreign clients that drop a table, and perhaps make it anew
  * @param parallel whether clients publish to several tables at once
@@ -23,11 +29,15 @@ final case class Scenario(
     helpers: Vector[Int],
     strictHelpers: Int,
     foreign: Vector[Int],
+    writers: Vector[Int],
     readers: Vector[Int],
+    queriers: Vector[Int],
     cleaners: Vector[Int],
     collectors: Int,
     secondRoot: Vector[Int],
     droppers: Int,
+    modes: Vector[String],
+    aliases: Boolean,
     parallel: Boolean,
     probes: Boolean,
     napPercent: Int,
@@ -46,17 +56,24 @@ object Scenario {
     def sometimes(percent: Int)(actors: => Vector[Int]): Vector[Int] =
       if (random.nextInt(100) < percent) actors else Vector.empty
     val helpers = some(upTo(2), 2)
+    val tables = 2 + upTo(1)
+    val modes = Vector(Allow, Allow, Allow, Allow, Forbid, Reserve, Reserve)(upTo(6))
+    val allowPercent = Vector(0, 0, 30)(upTo(2))
     Scenario(
-      tables = 2 + upTo(1),
-      clients = some(1 + upTo(2), 2),
+      tables = tables,
+      clients = some(1 + upTo(2), 4),
       helpers = helpers,
       strictHelpers = if (random.nextInt(5) == 0) upTo(helpers.size) else 0,
       foreign = sometimes(75)(some(1 + upTo(1), 3)),
+      writers = sometimes(15)(some(1, 2)),
       readers = sometimes(60)(some(1 + upTo(1), 2)),
+      queriers = sometimes(40)(some(1 + upTo(1), 2)),
       cleaners = sometimes(30)(some(1, 2)),
       collectors = if (random.nextInt(100) < 25) 1 else 0,
       secondRoot = sometimes(10)(some(1, 2)),
       droppers = if (random.nextInt(100) < 8) 1 else 0,
+      modes = Vector.fill(tables)(if (random.nextInt(100) < allowPercent) Allow else modes),
+      aliases = random.nextInt(100) < 15,
       parallel = random.nextInt(100) < 40,
       probes = random.nextInt(4) == 0,
       napPercent = Vector(0, 10, 30)(upTo(2)),

@@ -1,14 +1,40 @@
 package io.lakestep.simulation
 
-import io.lakestep.transaction.CommitOutcome
+import io.lakestep.transaction.{CommitOutcome, TransactionStatus}
 
-/** What a transaction of the simulation does to one table. */
+/** The rows that a commit takes out of a table and those that it brings. */
+final case class RowChange(takes: Set[Row], brings: Set[Row])
+
+object RowChange {
+
+  /** From files with their deletion vectors to others. */
+  def between(from: Map[String, Set[Int]], to: Map[String, Set[Int]]): RowChange = {
+    val (before, after) = (Cells.rows(from).toSet, Cells.rows(to).toSet)
+    RowChange(before -- after, after -- before)
+  }
+}
+
+/** The rows of a file that a transaction found deleted, and those that it leaves so. */
+final case class Vectors(base: Set[Int], ours: Set[Int]) {
+
+  /** Whether somebody else's rows can be united with ours. */
+  def isMergeable(theirs: Set[Int]): Boolean =
+    base.subsetOf(theirs) && (ours -- base).intersect(theirs -- base).isEmpty
+}
+
+/**
+ * What a transaction of the simulation does to one table.
+ *
+ * @param vectors files that only get another deletion vector, and may be merged
+ * @param parts what each of its commits does to the rows
+ */
 final case class PlannedWrite(
     table: String,
     pin: Long,
     removes: Set[String],
     adds: Set[String],
-    parts: Int,
+    vectors: Map[String, Vectors],
+    parts: Vector[RowChange],
     readsAll: Boolean,
     changesHeader: Boolean)
 
@@ -25,13 +51,27 @@ final class Attempt(
     val reads: Map[String, Long]) {
   var answer: Option[CommitOutcome] = None
   var answeredAt: Int = Int.MaxValue
+
+  /** Whether the transaction went on after a conflict, and this COMMIT is not its last one. */
+  var isRunAgain: Boolean = false
 }
+
+/** What DESCRIBE TRANSACTION said of a transaction. */
+final case class SeenStatus(client: String, transaction: String, status: TransactionStatus)
 
 /** A snapshot that a reader took: the prefix of entries, and the version of every table. */
 final case class SeenSnapshot(
     client: String,
     root: String,
     begunAt: Int,
+    takenAt: Int,
     mayWrite: Boolean,
     entry: Long,
     pins: Map[String, Long])
+
+/** What a query outside a transaction read. */
+final case class SeenQuery(
+    client: String,
+    root: String,
+    begunAt: Int,
+    versions: Map[String, Long])

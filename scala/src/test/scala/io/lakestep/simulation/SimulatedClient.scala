@@ -40,13 +40,14 @@ final class SimulatedClient(
     f"$digits%032x"
   }
 
-  override def putIfAbsent(path: String, bytes: Array[Byte]): PutOutcome = {
+  override def putIfAbsent(named: String, bytes: Array[Byte]): PutOutcome = {
+    val path = Alias.real(named)
     def effect(): PutOutcome =
       if (foreign && world.isBelowCheckpoint(path)) stop()
       else if (world.store.create(path, bytes, name)) PutOutcome.Created
       else PutOutcome.AlreadyExists
     val lost = PutOutcome.Unknown(new java.io.IOException("no answer"))
-    request(Request.Put, path, effect()) {
+    request(Request.of(Verb.Put, path, bytes), path, effect()) {
       case Fault.AnswerLost =>
         effect()
         lost
@@ -66,29 +67,52 @@ final class SimulatedClient(
 
   private def land(path: String, bytes: Array[Byte]): Unit = {
     val landed = world.store.create(path, bytes, name)
-    world.trace(name, Request.Put, path, Some(Fault.Delayed), if (landed) "lands" else "too late")
+    val put = Request.of(Verb.Put, path, bytes)
+    world.trace(name, put, path, Some(Fault.Delayed), if (landed) "lands" else "too late")
   }
 
   override def get(path: String): Option[Array[Byte]] =
-    request(Request.Get, path, world.store.get(path))(PartialFunction.empty)
+    read(Verb.Get, path)(world.store.get)
 
   override def list(dir: String, from: String): Vector[StoredFile] =
-    request(Request.List, s"$dir/$from", world.store.list(dir, from))(PartialFunction.empty)
+    read(Verb.List, dir)(world.store.list(_, from))
 
   /** Nothing in a history looks for folders. */
   override def folders(dir: String): Vector[String] = throw new UnsupportedOperationException(dir)
 
-  override def exists(path: String): Boolean =
-    request(Request.Exists, path, world.store.exists(path))(PartialFunction.empty)
+  override def exists(path: String): Boolean = read(Verb.Exists, path)(world.store.exists)
 
-  override def delete(path: String): Unit =
-    request(Request.Delete, path, world.store.delete(path))(PartialFunction.empty)
+  override def sync(path: String): Unit = read(Verb.Sync, path)(_ => ())
+
+  override def delete(path: String): Unit = remove(Verb.Delete, path)(world.store.delete)
 
   override def deleteFolder(dir: String): Unit =
-    request(Request.DeleteFolder, dir, world.store.deleteFolder(dir))(PartialFunction.empty)
+    remove(Verb.DeleteFolder, dir)(world.store.deleteFolder)
 
-  override def sync(path: String): Unit =
-    request(Request.Sync, path, ())(PartialFunction.empty)
+  private def read[A](verb: Verb, named: String)(effect: String => A): A = {
+    val path = Alias.real(named)
+    request(Request.of(verb, path), path, effect(path))(PartialFunction.empty)
+  }
+
+  private def remove(verb: Verb, named: String)(effect: String => Unit): Unit = {
+    val path = Alias.real(named)
+    val kind = Request.of(verb, path)
+    def later(): Unit = world.scheduler.later { () =>
+      effect(path)
+      world.trace(name, kind, path, Some(Fault.Delayed), "happens")
+    }
+    request(kind, path, effect(path)) {
+      case Fault.AnswerLost =>
+        effect(path)
+        throw refused(kind, path)
+      case Fault.Delayed =>
+        later()
+        throw refused(kind, path)
+      case Fault.DelayedCrash =>
+        later()
+        stop()
+    }
+  }
 
   private def request[A](kind: Request, path: String, effect: => A)(
       special: PartialFunction[Fault, A]): A = {
@@ -119,14 +143,18 @@ final class SimulatedClient(
           stop()
         }
       case Some(Fault.Refused) =>
-        val condition = kind match {
-          case Request.Get | Request.List | Request.Exists => "LAKESTEP_STORE_READ_FAILED"
-          case _ => "LAKESTEP_STORE_WRITE_FAILED"
-        }
         world.trace(name, kind, path, fault, "")
-        throw Errors(condition, "path" -> path, "reason" -> "simulated")
+        throw refused(kind, path)
       case Some(other) => traced(kind, path, fault)(special(other))
     }
+  }
+
+  private def refused(kind: Request, path: String): Throwable = {
+    val condition = kind.verb match {
+      case Verb.Get | Verb.List | Verb.Exists => "LAKESTEP_STORE_READ_FAILED"
+      case _ => "LAKESTEP_STORE_WRITE_FAILED"
+    }
+    Errors(condition, "path" -> path, "reason" -> "simulated")
   }
 
   private def stop(): Nothing = {

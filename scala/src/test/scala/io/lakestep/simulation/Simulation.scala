@@ -2,13 +2,13 @@ package io.lakestep.simulation
 
 import java.util.concurrent.atomic.AtomicLong
 
-import io.lakestep.transaction.Amendments
-
 /** A history that broke an invariant, with all that is needed to look into it. */
 final case class BrokenHistory(seed: Long, violations: Seq[String], story: String) {
 
   /** The name of the first invariant that was broken. */
   def invariant: String = violations.head.takeWhile(_ != ' ')
+
+  def breaks(invariant: String): Boolean = violations.exists(_.startsWith(invariant))
 
   def report: String =
     s"""seed $seed breaks:
@@ -37,18 +37,18 @@ object Simulation {
   /**
    * Runs the histories of the seeds `from` until `until`.
    *
-   * @param stopAtFirst no new history begins once one is broken
+   * @param stopAt no new history begins once one is broken in such a way
    */
   def run(
       from: Long,
       until: Long,
-      amendments: Amendments = Amendments.all,
-      stopAtFirst: Boolean = false,
+      safeguards: Safeguards = Safeguards.all,
+      stopAt: BrokenHistory => Boolean = _ => false,
       threads: Int = 2): SimulationReport = {
     val next = new AtomicLong(from)
     val end = new AtomicLong(until)
     val start = System.nanoTime
-    val runners = Vector.fill(threads)(new Runner(next, end, amendments, stopAtFirst))
+    val runners = Vector.fill(threads)(new Runner(next, end, safeguards, stopAt))
     runners.foreach(_.start())
     runners.foreach(_.join())
     val counts = new Counts
@@ -64,8 +64,8 @@ object Simulation {
   private final class Runner(
       next: AtomicLong,
       end: AtomicLong,
-      amendments: Amendments,
-      stopAtFirst: Boolean)
+      safeguards: Safeguards,
+      stopAt: BrokenHistory => Boolean)
       extends Thread("simulation") {
 
     val counts = new Counts
@@ -76,11 +76,12 @@ object Simulation {
       val workers = new Workers
       try
         Iterator.continually(next.getAndIncrement()).takeWhile(_ < end.get).foreach { seed =>
-          val world = new History(seed, amendments, workers, counts).run()
+          val world = new History(seed, safeguards, workers, counts).run()
           if (world.violations.nonEmpty) {
             val kept = if (broken.size < KeptStories) world.story else "(not kept)"
-            broken = broken :+ BrokenHistory(seed, world.violations, kept)
-            if (stopAtFirst) end.accumulateAndGet(seed, (a, b) => a.min(b))
+            val history = BrokenHistory(seed, world.violations, kept)
+            broken = broken :+ history
+            if (stopAt(history)) end.accumulateAndGet(seed, (a, b) => a.min(b))
           }
         }
       catch { case e: Throwable => failure = Some(e) }

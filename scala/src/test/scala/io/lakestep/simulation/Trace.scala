@@ -18,9 +18,12 @@ import io.lakestep.timeline.{AbortEntry, CommitEntry, Completed}
  */
 object Trace {
 
-  /** Nothing when something happened of which the model does not speak: clean-up, DROP, two roots. */
+  /**
+   * Nothing when something happened of which the model, or this, does not speak: clean-up, DROP, two
+   * roots, two commits that took rows of one file, fences, more than two commits to one table.
+   */
   def of(world: World, strict: Boolean): Option[String] = {
-    val beyond = world.dropped.nonEmpty || world.store.changes.exists {
+    val beyond = world.dropped.nonEmpty || isBeyond(world) || world.store.changes.exists {
       case Created(_, path, _, _) =>
         path.endsWith(".checkpoint.parquet") || path.endsWith("/format.json") && path !=
           s"${History.MainRoot}/format.json"
@@ -28,6 +31,20 @@ object Trace {
     }
     if (beyond) None
     else Truth.timeline(world, History.MainRoot).map(new Trace(world, _, strict).json)
+  }
+
+  private def isBeyond(world: World): Boolean = {
+    val logs = Truth.logs(world)
+    val marks = logs.values.flatMap(_.marks).map(_.mark)
+    marks.exists(m => m.kind == MarkKind.Reserve || m.parts > 2) ||
+    world.attempts.exists { attempt =>
+      attempt.writes.exists { w =>
+        logs(w.table).commits.exists { c =>
+          c.version > w.pin && !c.mark.exists(_.transaction == attempt.transaction) &&
+          Judge.isConflict(w, c) && Judge.onlyTakesRows(w, c)
+        }
+      }
+    }
   }
 }
 
@@ -98,19 +115,17 @@ private final class Trace(world: World, timeline: TrueTimeline, strict: Boolean)
     val pins = entry.tables.map(t => t.path -> t.pin) ++ entry.reads.map(r => r.path -> r.pin)
     val bases =
       entry.tables.map(t => t.path -> t.base) ++ entry.reads.map(r => r.path -> r.validatedTo)
+    // A transaction that was run again is one that began when its snapshot was whole.
+    val snapshot = (1L to entry.transaction.snapshot).flatMap(ended(_, ordered)).maxOption
     val begun =
       places.get(s"${timeline.root}/transactions/${entry.transaction.id}.json")
-        .filter(_ < ordered).getOrElse(0)
+        .filter(_ < ordered).getOrElse(0).max(snapshot.getOrElse(0))
     val previous = places.getOrElse(s"${entryFile(entry.number - 1)}.json", 0)
     val read = (Vector(begun, previous) ++ pins.map { case (t, v) => landed(t, v) }).max
     val touched = pins.map(_._1).toSet
     val helped = commits
       .filter(c => c.number < entry.number && c.tables.exists(t => touched(t.path)))
-      .flatMap(c =>
-        Vector("outcome", "rolled_back").flatMap { end =>
-          places.get(s"${entryFile(c.number)}.$end.json").filter(_ < ordered)
-        }
-      )
+      .flatMap(c => ended(c.number, ordered))
     event(begun, "begin", 1).put("of", of).put("n", entry.transaction.snapshot)
     pins.foreach { case (table, version) =>
       event(read, "pin", 2).put("of", of).put("table", table).put("n", version)
@@ -121,6 +136,11 @@ private final class Trace(world: World, timeline: TrueTimeline, strict: Boolean)
       event(at, "list", 4).put("of", of).put("table", table).put("n", version)
     }
   }
+
+  private def ended(number: Long, before: Int): Vector[Int] =
+    Vector("outcome", "rolled_back").flatMap { end =>
+      places.get(s"${entryFile(number)}.$end.json").filter(_ < before)
+    }
 
   /** A file of the timeline. */
   private def file(name: String, at: Int): Unit = {

@@ -3,8 +3,13 @@ package io.lakestep.simulation
 import scala.collection.mutable
 
 import io.lakestep.Json
-import io.lakestep.delta.{AddFile, LogCommit, Mark, RemoveFile, TableLog, TablePath}
-import io.lakestep.timeline.{Outcome, RolledBack, TimelineCodec, TimelineEntry}
+import io.lakestep.delta.{
+  AddFile, ForeignWriters, LogCommit, Mark, MarkKind, MetaData, Protocol, RemoveFile, TableLog,
+  TablePath
+}
+import io.lakestep.timeline.{
+  CommitEntry, Completed, Outcome, RolledBack, TimelineCodec, TimelineEntry
+}
 
 /** A mark of ours in a log, and its slot. */
 final case class PlacedMark(slot: Long, mark: Mark)
@@ -13,14 +18,16 @@ final case class PlacedMark(slot: Long, mark: Mark)
  * One table's log as it really happened: the first file that was ever put into each slot, also
  * where a clean-up deleted it later. A file put into a slot a second time is seen by nobody.
  *
- * @param live files that are live after each version
+ * @param live files that are live after each version, with the rows that are deleted in each
+ * @param headers metadata and protocol after each version
  * @param faults what no log may hold: holes, removes of files that are not live, and the like
  */
 final case class TrueLog(
     table: String,
     commits: Vector[LogCommit],
     created: Vector[Created],
-    live: Vector[Set[String]],
+    live: Vector[Map[String, Set[Int]]],
+    headers: Vector[Header],
     faults: Vector[String]) {
 
   val marks: Vector[PlacedMark] =
@@ -30,6 +37,21 @@ final case class TrueLog(
     marks.filter(_.mark.isOf(timeline, entry, table))
 }
 
+/** What stands in the head of a table's log. */
+final case class Header(metaData: Option[MetaData], protocol: Option[Protocol]) {
+
+  def isFenced: Boolean = protocol.exists(ForeignWriters.isFenced)
+
+  /** Whether foreign writers are kept out until a transaction lets them in again. */
+  def isClosed: Boolean =
+    isFenced && metaData.exists(ForeignWriters.mode(_) == ForeignWriters.Forbid)
+
+  def next(commit: LogCommit): Header = Header(
+    commit.actions.collect { case m: MetaData => m }.lastOption.orElse(metaData),
+    commit.actions.collect { case p: Protocol => p }.lastOption.orElse(protocol)
+  )
+}
+
 /** One entry as it really is. */
 final case class TrueEntry(
     entry: TimelineEntry,
@@ -37,7 +59,9 @@ final case class TrueEntry(
     outcome: Option[Outcome],
     rolledBack: Option[RolledBack],
     createdAt: Int,
-    finishedAt: Int)
+    finishedAt: Int) {
+  def isCompleted: Boolean = outcome.exists(_.isInstanceOf[Completed])
+}
 
 final case class TrueTimeline(
     root: String,
@@ -73,29 +97,44 @@ object Truth {
       if (i > 0 && slots(i).step < slots(i - 1).step)
         faults += s"I3 $table got version ${c.version} before the one below it"
     }
-    val live =
-      commits.scanLeft(Set.empty[String])((files, c) => replay(table, files, c, faults)).tail
-    TrueLog(table, commits, slots, live, faults.toVector)
+    val live = commits.scanLeft(Map.empty[String, Set[Int]])((files, c) =>
+      replay(table, files, c, faults)
+    ).tail
+    val headers = commits.scanLeft(Header(None, None))(_ next _).tail
+    headers.zip(commits).foldLeft(false) { case (wasReserved, (h, c)) =>
+      // A fence without the property is that of a transaction which is being published.
+      val isReserved = c.mark.map(_.kind).fold(wasReserved)(_ == MarkKind.Reserve)
+      val says = h.metaData.exists(ForeignWriters.mode(_) == ForeignWriters.Forbid)
+      if (says && !h.isFenced || h.isFenced && !says && !isReserved)
+        faults += s"MODE property and feature differ in version ${c.version} of $table"
+      isReserved
+    }
+    TrueLog(table, commits, slots, live, headers, faults.toVector)
   }
 
   private def replay(
       table: String,
-      files: Set[String],
+      files: Map[String, Set[Int]],
       commit: LogCommit,
-      faults: mutable.Buffer[String]): Set[String] = {
-    val removes = commit.actions.collect { case r: RemoveFile => r.path }
-    val adds = commit.actions.collect { case a: AddFile => a.path }
+      faults: mutable.Buffer[String]): Map[String, Set[Int]] = {
+    val removes = commit.actions.collect { case r: RemoveFile => r }
+    val adds = commit.actions.collect { case a: AddFile => a.path -> Cells.deleted(a) }
     val where = s"$table version ${commit.version}"
-    removes.filterNot(files).foreach(f => faults += s"I5 $where removes $f, which is not live")
-    val rest = files -- removes
-    adds.filter(rest).foreach(f => faults += s"I5 $where adds $f, which is live")
+    removes.foreach { r =>
+      if (!files.get(r.path).contains(Cells.deleted(r)))
+        faults += s"I5 $where removes ${r.path} with ${r.dvId}, which is not live"
+    }
+    val rest = files -- removes.map(_.path)
+    adds.map(_._1).filter(rest.contains).foreach(f =>
+      faults += s"I5 $where adds $f, which is live"
+    )
     val result = rest ++ adds
-    result.groupBy(Cells.cellOf).foreach {
+    result.keys.groupBy(Cells.cellOf).foreach {
       case (Some(cell), several) if several.size > 1 =>
         faults += s"I5 $where has several contents of $cell: ${several.mkString(", ")}"
       case _ => ()
     }
-    val cells = result.flatMap(Cells.cellOf)
+    val cells = result.keySet.flatMap(Cells.cellOf)
     if (cells.size < Cells.Count) faults += s"I3 $where lost a cell: it has ${cells.mkString(", ")}"
     result
   }
@@ -129,16 +168,26 @@ object Truth {
     val outcome = outcomeFile.map(c => TimelineCodec.decodeOutcome(c.path, c.bytes))
     val end = endFile.map(c => TimelineCodec.decodeRolledBack(c.path, c.bytes))
     val finishedAt = outcome match {
-      case Some(_: io.lakestep.timeline.Completed) => outcomeFile.fold(0)(_.step)
+      case Some(_: Completed) => outcomeFile.fold(0)(_.step)
       case _ => endFile.fold(Int.MaxValue)(_.step)
     }
     TrueEntry(
-      TimelineCodec.decodeEntry(file.path, file.bytes),
+      byRealPaths(TimelineCodec.decodeEntry(file.path, file.bytes)),
       Json.blake3(file.bytes),
       outcome,
       end,
       file.step,
       finishedAt
     )
+  }
+
+  /** With each table under the path that the store has, whatever path its writer knew. */
+  private def byRealPaths(entry: TimelineEntry): TimelineEntry = entry match {
+    case c: CommitEntry =>
+      c.copy(
+        tables = c.tables.map(t => t.copy(path = Alias.real(t.path))),
+        reads = c.reads.map(r => r.copy(path = Alias.real(r.path)))
+      )
+    case other => other
   }
 }

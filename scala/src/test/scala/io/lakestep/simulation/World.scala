@@ -19,6 +19,8 @@ final class World(
   private val found = mutable.ArrayBuffer.empty[String]
   private val tried = mutable.ArrayBuffer.empty[Attempt]
   private val seen = mutable.ArrayBuffer.empty[SeenSnapshot]
+  private val asked = mutable.ArrayBuffer.empty[SeenQuery]
+  private val told = mutable.ArrayBuffer.empty[SeenStatus]
   private var tokens = 0
 
   /** The store's own time. */
@@ -56,7 +58,11 @@ final class World(
   def tries(attempt: Attempt): Unit = tried += attempt
   def attempts: Seq[Attempt] = tried.toSeq
   def saw(snapshot: SeenSnapshot): Unit = seen += snapshot
+  def saw(query: SeenQuery): Unit = asked += query
+  def saw(status: SeenStatus): Unit = told += status
+  def statuses: Seq[SeenStatus] = told.toSeq
   def snapshots: Seq[SeenSnapshot] = seen.toSeq
+  def queries: Seq[SeenQuery] = asked.toSeq
 
   /** Records that an invariant does not hold; the message begins with its name. */
   def violated(message: String): Unit = found += message
@@ -83,7 +89,7 @@ final class World(
         case Some(bytes: Array[Byte]) => new String(bytes, UTF_8).trim.replace("\n", " | ")
         case other => String.valueOf(other)
       }
-      f"${t.step}%5d ${t.client}%-12s ${t.request}%-12s ${t.path}" +
+      f"${t.step}%5d ${t.client}%-12s ${t.request}%-20s ${t.path}" +
         t.fault.fold("")(f => s" [$f]") + s" = $what"
     }
     .mkString("\n")

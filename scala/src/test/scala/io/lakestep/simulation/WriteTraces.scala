@@ -3,8 +3,6 @@ package io.lakestep.simulation
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Path}
 
-import io.lakestep.transaction.Amendments
-
 /**
  * Writes traces of histories, one line of JSON each, for the replay against the protocol's model.
  *
@@ -23,7 +21,7 @@ object WriteTraces {
     try
       Iterator.from(0).map(from + _).take(MostHistories).flatMap { seed =>
         val history =
-          new History(seed, fault.fold(Amendments.all)(_.amendments), workers, new Counts)
+          new History(seed, fault.fold(Safeguards.all)(_.safeguards), workers, new Counts)
         val world = history.run()
         if (fault.isDefined && world.violations.isEmpty) None
         else Trace.of(world, history.isStrict)

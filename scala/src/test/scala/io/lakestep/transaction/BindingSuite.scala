@@ -71,13 +71,14 @@ final class BindingSuite extends AnyFunSuite {
     assert(s.lake.live("A") == Set("a1", "x", "y"))
   }
 
-  test("an alias of a table that is being written is no copy") {
+  /** Whether the alias can be read while A changes after each of the first listings of its log. */
+  private def isAliasOf(changes: Int)(change: (Lake, Int) => Any): Boolean = {
     val s = new Scene
     s.append("A", "x")
+    (1 to 8).foreach(i => s.lake.foreign("A", s.lake.add(s"before$i")))
     s.link("alias")
     val listings = new java.util.concurrent.atomic.AtomicInteger
     val log = TablePath.log(s.lake.path("A"))
-    // A foreign commit between any two listings of the two paths.
     val store = new LocalStore(durable = false)
     val busy = new io.lakestep.storage.ObjectStore {
       override def putIfAbsent(path: String, bytes: Array[Byte]) = store.putIfAbsent(path, bytes)
@@ -89,16 +90,25 @@ final class BindingSuite extends AnyFunSuite {
       override def sync(path: String): Unit = store.sync(path)
       override def list(dir: String, from: String) = {
         val found = store.list(dir, from)
-        if (dir == log && listings.incrementAndGet() <= 3) {
-          s.lake.foreign("A", s.lake.add("f")); ()
-        }
+        val count = if (dir == log) listings.getAndIncrement() else changes
+        if (count < changes) { change(s.lake, count); () }
         found
       }
     }
     val other = new Lake(busy, s.clock, s.folder.toString)
     val db = other.client()
     val txn = other.begin(db, readOnly = true)
-    assert(db.pin(txn, other.path("alias"), -1) >= 1)
+    db.pin(txn, other.path("alias"), -1) >= 1
+  }
+
+  test("an alias of a table that is being written is no copy") {
+    assert(isAliasOf(changes = 3)((lake, _) => lake.foreign("A", lake.add("f"))))
+  }
+
+  test("an alias of a table whose log is being cleaned up is no copy") {
+    assert(isAliasOf(changes = 6) { (lake, count) =>
+      lake.store.delete(TablePath.slot(lake.path("A"), count.toLong))
+    })
   }
 
   test("a copied folder is refused for reading and for writing, also when it kept its times") {

@@ -109,4 +109,33 @@ final class HiddenCommitSuite extends AnyFunSuite {
     }
     assert(s.lake.live("A") == Set("a1", "a2", "f", "g", "x"))
   }
+
+  test("a helper does not count it for the part of three that is next") {
+    val lake = Lake.inMemory()
+    lake.create("A", "a1")
+    val path = lake.path("A")
+    // Part 2 is on its way to slot 2 while others commit there and clean the log up.
+    val late = Once {
+      lake.foreign("A", lake.add("f2"))
+      lake.foreign("A", lake.add("f3"))
+      JsonStates.cleanUp(lake.store, path)
+      ()
+    }
+    val db = lake.client(new CommitObserver {
+      override def beforePublish(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+        if (part == 2) late()
+      override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+        if (part == 2) throw new Crash
+    })
+    val txn = lake.begin(db)
+    Seq("x1", "x2", "x3").foreach(x => lake.stage(txn, "A", 0, lake.add(x)))
+    intercept[Crash](db.commit(txn, Seq(lake.written("A", 0).copy(oneCommit = false))))
+    lake.client().recover()
+    val ours = lake.live("A").filter(_.startsWith("x"))
+    lake.client().describe(txn.id) match {
+      case TransactionStatus.Committed(_, _) => assert(ours == Set("x1", "x2", "x3"))
+      case TransactionStatus.RolledBack(_, _, _) => assert(ours.isEmpty)
+      case other => fail(other.toString)
+    }
+  }
 }

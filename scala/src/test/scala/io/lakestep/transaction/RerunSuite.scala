@@ -79,6 +79,30 @@ final class RerunSuite extends AnyFunSuite {
     }
   }
 
+  test("a statement that is run again may do what it did before, on another version") {
+    val s = new Scene
+    import s.lake
+    def stage(txn: BegunTransaction, table: String, pin: Long): WrittenTable = {
+      val actions =
+        if (table == "D") Seq(lake.remove(s"d${pin + 1}"), lake.add("ours"))
+        else Seq(lake.metaData("id-E", properties = Map("owner" -> "me")))
+      lake.stage(txn, table, pin, actions: _*)
+      lake.written(table, pin).copy(stagedTo = Some(pin + 1))
+    }
+    val first = Seq("D", "E").map(stage(s.txn, _, 0))
+    lake.foreign("E", lake.add("e2"))
+    lake.clock.advance(5)
+    val conflict = s.db.commit(s.txn, first) match {
+      case CommitOutcome.Conflicted(c, None) => c
+      case other => fail(other.toString)
+    }
+    val again = s.db.rerun(s.txn, s.touched, conflict).getOrElse(fail("nothing to run again"))
+    first.foreach(t => s.db.dropStaged(s.txn, t.path, Seq(1L)))
+    val second = Seq("D", "E").map(t => stage(again.txn, t, s.db.pin(again.txn, lake.path(t), -1)))
+    assert(second.map(_.pin) == Seq(1L, 1L))
+    assert(s.db.commit(again.txn, second).isInstanceOf[CommitOutcome.Committed])
+  }
+
   test("a conflict over no table of the transaction leaves nothing to run again") {
     val s = new Scene
     for (path <- Seq("", "/elsewhere/D"))

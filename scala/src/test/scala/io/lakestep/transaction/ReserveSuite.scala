@@ -5,7 +5,7 @@ import scala.collection.mutable
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.delta._
-import io.lakestep.timeline.{CommitEntry, EntryTable, Outcome}
+import io.lakestep.timeline.{CommitEntry, EntryTable, Outcome, ReadSet}
 
 /** `lakestep.foreignWriters = reserve`: nothing that a foreign reader has seen is taken back. */
 final class ReserveSuite extends AnyFunSuite {
@@ -246,5 +246,25 @@ final class ReserveSuite extends AnyFunSuite {
     s.lake.clock.advance(1000)
     assert(db.pinned(old, s.lake.path("A"), notBelow = -1L).version == 0)
     assert(db.pinned(s.lake.begin(db), s.lake.path("A"), notBelow = -1L).version == 2)
+  }
+
+  test(
+    "a log that is cleaned up under its fence is no conflict, whatever the transaction depends on"
+  ) {
+    val s = new Scene()
+    val cleanUp = Once {
+      s.names.foreach(t => JsonStates.cleanUp(s.lake.store, s.lake.path(t)))
+    }
+    val db = s.lake.client(new CommitObserver {
+      override def beforePublish(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+        if (part == 1) cleanUp()
+    })
+    val txn = s.lake.begin(db, IsolationLevel.Serializable)
+    for (t <- s.names)
+      s.lake.stage(txn, t, 0, s.lake.remove(s.file(t, 1)), s.lake.add(s.file(t, 2)))
+    val tables = s.names.map(s.lake.written(_, 0).copy(reads = Some(ReadSet.WholeTable)))
+    assert(db.commit(txn, tables).isInstanceOf[CommitOutcome.Committed])
+    assert(s.isDone)
+    s.checkNothingUndone()
   }
 }
