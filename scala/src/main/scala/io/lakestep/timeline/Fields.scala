@@ -22,8 +22,11 @@ private[timeline] final class Fields(file: String, val tree: ObjectNode) {
     if (value.isValidInt) value.toInt else throw missing(name)
   }
 
-  def flag(name: String): Boolean =
-    present(name).filter(_.isBoolean).getOrElse(throw missing(name)).asBoolean
+  def flag(name: String): Boolean = optFlag(name).getOrElse(throw missing(name))
+
+  def optFlag(name: String): Option[Boolean] = present(name).map { n =>
+    if (n.isBoolean) n.asBoolean else throw missing(name)
+  }
 
   def optString(name: String): Option[String] = present(name).map { n =>
     if (n.isTextual) n.asText else throw missing(name)

@@ -180,6 +180,7 @@ object TimelineCodec {
       .put("parts", t.parts)
       .put("conflictCapable", t.conflictCapable)
       .put("actionsHash", t.actionsHash)
+    if (t.closed) node.put("closed", true)
     t.reserve.foreach(p => node.set[JsonNode](Reserve, p))
     t.reads.foreach(r => node.set[JsonNode]("reads", readSet(r)))
     t.metaDataHash.foreach(h => node.put("metaDataHash", h))
@@ -203,6 +204,7 @@ object TimelineCodec {
       f.optChild("baseSlot").map(s => SlotStamp(s.long("sizeBytes"), s.long("modifiedMs"))),
     parts = f.int("parts"),
     conflictCapable = f.flag("conflictCapable"),
+    closed = f.optFlag("closed").contains(true),
     reserve = f.optObject(Reserve),
     reads = f.optChild("reads").map(readSet),
     actionsHash = f.string("actionsHash"),

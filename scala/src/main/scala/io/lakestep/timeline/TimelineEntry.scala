@@ -62,6 +62,7 @@ final case class AbortEntry(
  * @param baseSlot size and modification time of that commit's file, when it was listed
  * @param parts number of commits to publish
  * @param conflictCapable whether a foreign commit can conflict with it
+ * @param closed whether the table was closed to foreign writers at the pin
  * @param reserve the body of the protocol at the pin, when a fence against foreign writers is put in before the
  *   entry is published anywhere; it is the protocol again afterwards
  * @param reads what it has read of the table's data and depends on (SERIALIZABLE)
@@ -83,6 +84,7 @@ final case class EntryTable(
     baseSlot: Option[SlotStamp],
     parts: Int,
     conflictCapable: Boolean,
+    closed: Boolean,
     reserve: Option[ObjectNode],
     reads: Option[ReadSet],
     actionsHash: String,

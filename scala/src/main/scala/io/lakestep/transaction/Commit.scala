@@ -418,11 +418,7 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
    * tables that a foreign commit can conflict with.
    */
   private def reserving(tables: Vector[(Staged, EntryTable)]): Vector[EntryTable] = {
-    def isMode(s: Staged, mode: String) =
-      s.table.pinned.exists(p => ForeignWriters.mode(p.metaData) == mode)
-    val contested = tables.count { case (s, t) =>
-      t.conflictCapable && !isMode(s, ForeignWriters.Forbid)
-    }
+    val contested = tables.count { case (_, t) => t.conflictCapable && !t.closed }
     tables.map {
       case (s, t)
           if contested > 1 && t.conflictCapable && t.parts == 1 &&
@@ -431,6 +427,9 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       case (_, t) => t
     }
   }
+
+  private def isMode(s: Staged, mode: String): Boolean =
+    s.table.pinned.exists(p => ForeignWriters.mode(p.metaData) == mode)
 
   private def entryTable(s: Staged, c: Checked, reads: Option[ReadSet]): EntryTable = EntryTable(
     log = s.binding.log,
@@ -444,6 +443,7 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     parts = s.changes.parts.size,
     conflictCapable =
       OurChanges.of(s.changes.parts, reads).isConflictCapable(s.changes.parts.size),
+    closed = isMode(s, ForeignWriters.Forbid),
     reserve = None,
     reads = reads,
     actionsHash = s.changes.hash,

@@ -85,8 +85,8 @@ private[transaction] final class Finish(world: World) {
   }
 
   /**
-   * Fences first; then what foreign commits may still conflict with, then what the fences protect,
-   * then blind appends. Each group at once, and only when all that was before it is in.
+   * Fences first; then what foreign commits may still conflict with, then what is closed to them or
+   * fenced, then blind appends. Each group at once, and only when all that was before it is in.
    */
   private def publishAll(entry: CommitEntry): Vector[Vote] = {
     val all = entry.tables.indices.toVector
@@ -96,8 +96,8 @@ private[transaction] final class Finish(world: World) {
     val groups =
       if (amendments.conflictCapableFirst) {
         val (capable, appends) = all.partition(entry.tables(_).conflictCapable)
-        val (fenced, open) = capable.partition(isReserved)
-        Vector(open, fenced, appends)
+        val (guarded, open) = capable.partition(i => isReserved(i) || entry.tables(i).closed)
+        Vector(open, guarded, appends)
       } else Vector(all.reverse)
     if (!reserved.forall(isIn)) reserved
     else

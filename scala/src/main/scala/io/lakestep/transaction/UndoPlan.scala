@@ -225,10 +225,10 @@ private[transaction] object UndoPlan {
     val fence = for {
       Left(_) <- protocol
       Right(restored) <- metaData
-      if ForeignWriters.mode(restored) == ForeignWriters.Forbid
+      closes = ForeignWriters.mode(restored) == ForeignWriters.Forbid
       now <- (ours ++ theirs).collect { case p: Protocol => p }.lastOption
-      if !ForeignWriters.isFenced(now)
-    } yield ForeignWriters.fenced(now)
+      if ForeignWriters.isFenced(now) != closes
+    } yield if (closes) ForeignWriters.fenced(now) else ForeignWriters.unfenced(now)
     val domains = ours.collect {
       case d: DomainMetadata if d.domain != DomainMetadata.RowTracking => d.domain
     }.distinct.map { name =>

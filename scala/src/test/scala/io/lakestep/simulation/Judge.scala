@@ -207,7 +207,7 @@ final class Judge(
     world.counts.event("rolled back entry")
     if (e.rolledBack.isEmpty) violated(s"I6 entry ${c.number} is aborting and never ended")
     // With several commits a foreign one between them can undo the first of them.
-    val capable = c.tables.count(t => t.conflictCapable && t.reserve.isEmpty) +
+    val capable = c.tables.count(t => t.conflictCapable && t.reserve.isEmpty && !t.closed) +
       c.tables.count(_.parts > 1)
     // A change of metadata, or a DROP, can conflict with a table of appends as well.
     val exposed = c.tables.exists(t => world.dropped(t.path)) || tables.exists { t =>

@@ -22,6 +22,7 @@ final class TimelineSuite extends AnyFunSuite {
     Some(SlotStamp(1, 2)),
     2,
     conflictCapable = true,
+    closed = true,
     reserve = Some(Json.obj().put("minReaderVersion", 1).put("minWriterVersion", 2)),
     reads = Some(ReadSet(Some(Vector(
       ReadScan(
@@ -55,6 +56,7 @@ final class TimelineSuite extends AnyFunSuite {
       table.copy(
         metastore = None,
         baseSlot = None,
+        closed = false,
         reserve = None,
         rowIds = None,
         inCommitTimestampMs = None

@@ -198,16 +198,19 @@ final class ReserveSuite extends AnyFunSuite {
     assert(open.names.forall(open.kinds(_) == Vector(MarkKind.Publish)))
   }
 
-  test("one table without a fence beside them is published first: nothing is undone either") {
-    val modes = Map("A" -> Reserve, "B" -> ForeignWriters.Allow, "C" -> Reserve)
-    atEachStep { n =>
-      val s = new Scene(modes)
-      val at = new AtStep(n, { s.foreign("B", s.lake.remove("b1")); () })
-      s.run(at)
-      s.checkNothingUndone()
-      at
+  for (guarded <- Seq(Reserve, ForeignWriters.Forbid))
+    test(
+      s"one table that anyone writes is published before those of mode $guarded: nothing is undone"
+    ) {
+      val modes = Map("A" -> guarded, "B" -> ForeignWriters.Allow, "C" -> guarded)
+      atEachStep { n =>
+        val s = new Scene(modes)
+        val at = new AtStep(n, { s.foreign("B", s.lake.remove("b1")); () })
+        s.run(at)
+        s.checkNothingUndone()
+        at
+      }
     }
-  }
 
   test("what a fence does to the protocol is no conflict for other transactions") {
     val s = new Scene()

@@ -191,7 +191,8 @@ final class SettleSuite extends AnyFunSuite {
       lake.create("B", "b1")
       val meanwhile = Once {
         lake.foreign("A", change(lake))
-        lake.foreign("B", lake.remove("b1"))
+        // All that can still conflict once a closed table is published.
+        lake.foreign("B", lake.metaData("id-B", schema = "wider"))
         ()
       }
       val db = lake.client(new CommitObserver {
@@ -204,7 +205,7 @@ final class SettleSuite extends AnyFunSuite {
         .put("properties", s"""["${ForeignWriters.Property}"]""")
       val opened = lake.metaData("id-A", properties = closed - ForeignWriters.Property)
       lake.stage(txn, "A", 0, info, opened)
-      lake.stage(txn, "B", 0, lake.remove("b1"), lake.add("b2"))
+      lake.stage(txn, "B", 0, lake.add("b2"))
       val outcome = db.commit(txn, Seq("A", "B").map(lake.written(_, 0)))
       assert(outcome.isInstanceOf[CommitOutcome.Conflicted])
       assert(!ForeignWriters.isFenced(lake.states.stateAt(lake.path("A"), 1).protocol))
@@ -212,6 +213,32 @@ final class SettleSuite extends AnyFunSuite {
       assert(after.metaData.properties == closed)
       assert(ForeignWriters.isFenced(after.protocol))
     }
+  }
+
+  test("a closing that is undone takes the fence along, although somebody wrote in spite of it") {
+    val lake = Lake.inMemory()
+    Seq("A" -> "a1", "B" -> "b1").foreach { case (table, file) => lake.create(table, file) }
+    val meanwhile = Once {
+      lake.foreign("A", lake.add("f"))
+      lake.foreign("B", lake.remove("b1"))
+      ()
+    }
+    val db = lake.client(new CommitObserver {
+      override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+        if (t.name == "A") meanwhile()
+    })
+    val txn = lake.begin(db)
+    val info = lake.commitInfo("SET TBLPROPERTIES")
+    info.body.putObject("operationParameters")
+      .put("properties", s"""{"${ForeignWriters.Property}":"forbid"}""")
+    val closing = Map(ForeignWriters.Property -> "forbid")
+    lake.stage(txn, "A", 0, info, lake.metaData("id-A", properties = closing))
+    lake.stage(txn, "B", 0, lake.remove("b1"), lake.add("b2"))
+    val outcome = db.commit(txn, Seq("A", "B").map(lake.written(_, 0)))
+    assert(outcome.isInstanceOf[CommitOutcome.Conflicted])
+    assert(ForeignWriters.isFenced(lake.states.stateAt(lake.path("A"), 1).protocol))
+    val after = lake.states.stateAt(lake.path("A"), lake.head("A"))
+    assert(after.metaData.properties.isEmpty && !ForeignWriters.isFenced(after.protocol))
   }
 
   test("residue of an UNDO that was cleaned up before the end of the entry is not forgotten") {
