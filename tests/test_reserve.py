@@ -4,9 +4,9 @@ import deltalake
 import pytest
 from delta.tables import DeltaTable
 
-from driver import TIMEOUT_S, DriverDied, DriverError
+from driver import TIMEOUT_S, DriverError
 from lake import FEATURE, Lake, append, header, is_fenced, rewrite
-from test_crash import AFTER, BEFORE, UPDATE
+from test_crash import AFTER, BEFORE, kill_at, start_transaction
 
 MODE = "ALTER TABLE {} SET TBLPROPERTIES ('lakestep.foreignWriters' = 'reserve')"
 
@@ -24,11 +24,6 @@ def lake(drivers, tmp_path):
     return made
 
 
-def start(driver, lake):
-    session = driver.session(lake.root)
-    return session.start_sql("BEGIN", *lake.sql(UPDATE), "COMMIT")
-
-
 def check_committed(lake):
     for path, before in zip(lake.tables, lake.headers, strict=True):
         assert lake.own_commits(path)[1:3] == ["reserve", "publish"]
@@ -39,7 +34,7 @@ def check_committed(lake):
 def test_while_it_is_published_others_read_and_cannot_write(drivers, plain, lake):
     owner, _ = drivers(2)
     with owner.halts(FENCED) as halts:
-        commit = halts.during(start(owner, lake))
+        commit = halts.during(start_transaction(owner, lake)[1])
         assert halts.reached() == FENCED
         for path in lake.tables:
             assert is_fenced(path)
@@ -61,7 +56,7 @@ def test_while_it_is_published_others_read_and_cannot_write(drivers, plain, lake
 def test_a_statement_outside_a_transaction_finishes_what_fences_its_table(drivers, lake):
     owner, other = drivers(2)
     with owner.halts(FENCED) as halts:
-        commit = halts.during(start(owner, lake))
+        commit = halts.during(start_transaction(owner, lake)[1])
         assert halts.reached() == FENCED
         session = other.session(lake.root)
         session.sql(f"INSERT INTO delta.`{lake.tables[0]}` VALUES (9, 'ours')")
@@ -86,12 +81,7 @@ def append_by_stream(spark, source, table, checkpoint):
 
 def test_writes_that_are_no_statement_finish_what_a_dead_client_fenced(drivers, lake, tmp_path):
     _, victim = drivers(2, spare=True)
-    with victim.halts(FENCED) as halts:
-        commit = halts.during(start(victim, lake))
-        assert halts.reached() == FENCED
-        victim.kill()
-    with pytest.raises(DriverDied):
-        commit.result(TIMEOUT_S)
+    kill_at(victim, lake, FENCED)
     [driver] = drivers(1)
     session, source = driver.session(lake.root), lake.table("source", [(9, "streamed")])
     session.call("test_reserve:delete_by_merge", table=lake.tables[0])
@@ -117,12 +107,7 @@ def test_writes_that_are_no_statement_finish_what_a_dead_client_fenced(drivers, 
 )
 def test_after_a_kill_the_next_client_finishes_and_takes_the_fences_away(drivers, lake, step):
     _, victim = drivers(2, spare=True)
-    with victim.halts(step) as halts:
-        commit = halts.during(start(victim, lake))
-        assert halts.reached() == step
-        victim.kill()
-    with pytest.raises(DriverDied):
-        commit.result(TIMEOUT_S)
+    kill_at(victim, lake, step)
     assert any(is_fenced(path) for path in lake.tables) or step == "published:4"
     [survivor] = drivers(1)
     survivor.session(lake.root).sql("BEGIN", "ROLLBACK")
@@ -133,7 +118,7 @@ def test_after_a_kill_the_next_client_finishes_and_takes_the_fences_away(drivers
 def test_a_writer_that_is_faster_than_its_fence_makes_nothing_be_taken_back(drivers, lake):
     [owner] = drivers(1)
     with owner.halts("ordered:1") as halts:
-        commit = halts.during(start(owner, lake))
+        commit = halts.during(start_transaction(owner, lake)[1])
         assert halts.reached() == "ordered:1"
         rewrite(lake.tables[0], 1)
         halts.go()

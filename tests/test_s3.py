@@ -120,6 +120,12 @@ def test_closing_a_table_says_who_else_writes_it(s3, s3_drivers):
     with pytest.raises(deltalake.exceptions.DeltaError, match="lakestepTransactions"):
         s3.append(path, (4, "foreign"))
     assert s3.rows(path) == [NEW, OTHER, (3, "alone")]
+    opening = "ALTER TABLE {} UNSET TBLPROPERTIES ('lakestep.foreignWriters')"
+    session.sql("BEGIN", *each(opening, [path]))
+    with pytest.raises(DriverError) as raised:
+        session.sql(*each(UPDATE, [path]))
+    assert raised.value.condition == "LAKESTEP_FOREIGN_WRITERS_UNDECIDED"
+    session.sql("ROLLBACK")
 
 
 STEPS = ["requested:1", "pinned:2", "flattened:1", "helped:1", "validated:1", "beforeOrder:1"]

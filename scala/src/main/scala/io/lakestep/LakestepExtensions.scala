@@ -8,8 +8,8 @@ import org.apache.spark.sql.internal.StaticSQLConf
 import io.lakestep.overlay.{BaseWriteGuard, OverlaySettings}
 import io.lakestep.session.{Autocommit, CatalogSetting, InternalClones, NoBaseWrites, Sessions}
 import io.lakestep.sql.{
-  BaseFileNames, ConsistentReads, SkipIfExists, LakestepParser, NoteStatementTables, ParserOrder,
-  RedirectRelations, RedirectSaveAsTable, RedirectTables, ResolveTransactionBlock,
+  BaseFileNames, ConsistentReads, LakestepParser, NoteStatementTables, ParserOrder,
+  RedirectRelations, RedirectSaveAsTable, RedirectTables, ResolveTransactionBlock, SkipIfExists,
   StatementStrategy, TransactionGuard, WatchTypedStatements
 }
 

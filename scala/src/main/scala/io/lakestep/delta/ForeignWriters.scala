@@ -7,15 +7,15 @@ import scala.jdk.CollectionConverters._
 import io.lakestep.{Errors, Json}
 
 /**
- * Who may write a table beside Lakestep's transactions: the table property `lakestep.foreignWriters`.
- *
- * With `reserve` the protocol does the same from shortly before a transaction is published in several
- * tables until it is; see `Publish`.
+ * Who may write a table beside Lakestep's transactions: the property `lakestep.foreignWriters`.
  *
  * With `forbid` the table's protocol names a writer feature that no other writer knows, so that all
- * of them refuse to write, while readers go on. The property and the feature change together, in one
- * commit of a transaction, and only by SET or UNSET TBLPROPERTIES: no other statement takes the fence
- * away, or puts it on.
+ * of them refuse to write, while readers go on. The property and the feature change together, in
+ * one commit of a transaction, and only by SET or UNSET TBLPROPERTIES: no other statement takes the
+ * fence away, or puts it on.
+ *
+ * With `reserve` the protocol names the feature only while a transaction is published in several
+ * tables; see `Publish`.
  */
 object ForeignWriters {
 

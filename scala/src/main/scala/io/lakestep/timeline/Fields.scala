@@ -60,9 +60,9 @@ private[timeline] final class Fields(file: String, val tree: ObjectNode) {
   def strings(name: String): Vector[String] =
     elements(name).map(n => if (n.isTextual) n.asText else throw missing(name))
 
-  /** Condition: LAKESTEP_TIMELINE_FEATURE_UNKNOWN, when the file asks for more than is known. */
-  def checkFeatures(known: Set[String]): Unit = {
-    val unknown = optStrings(Fields.RequiredFeatures).getOrElse(Vector.empty).filterNot(known)
+  /** Condition: LAKESTEP_TIMELINE_FEATURE_UNKNOWN, when the file requires more than is known. */
+  def checkFeatures(required: Vector[String], known: Set[String]): Unit = {
+    val unknown = required.filterNot(known)
     if (unknown.nonEmpty) throw Fields.unknownFeatures(file, unknown.mkString(", "))
   }
 

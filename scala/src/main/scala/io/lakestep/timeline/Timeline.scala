@@ -52,7 +52,7 @@ final class Timeline(store: ObjectStore, val root: String, ids: Ids, putAttempts
 
   private def checkFormat(file: String, bytes: Array[Byte]): String = {
     val fields = Fields.parse(file, bytes)
-    fields.checkFeatures(Features)
+    fields.checkFeatures(fields.strings(Fields.RequiredFeatures), Features)
     val format = fields.long("format")
     if (format > Format) throw Fields.unknownFeatures(file, s"format $format")
     fields.string("timeline")

@@ -43,7 +43,7 @@ object TimelineCodec {
 
   def decodeEntry(file: String, content: Array[Byte]): TimelineEntry = {
     val f = Fields.parse(file, content)
-    f.checkFeatures(Features)
+    f.checkFeatures(f.optStrings(Fields.RequiredFeatures).getOrElse(Vector.empty), Features)
     f.string("kind") match {
       case "commit" =>
         CommitEntry(

@@ -63,8 +63,8 @@ final case class AbortEntry(
  * @param parts number of commits to publish
  * @param conflictCapable whether a foreign commit can conflict with it
  * @param closed whether the table was closed to foreign writers at the pin
- * @param reserve the body of the protocol at the pin, when a fence against foreign writers is put in before the
- *   entry is published anywhere; it is the protocol again afterwards
+ * @param reserve the body of the protocol at the pin, when a fence against foreign writers is put in
+ *   before the entry is published anywhere; it is the protocol again afterwards
  * @param reads what it has read of the table's data and depends on (SERIALIZABLE)
  * @param actionsHash BLAKE3 of the canonical net actions
  * @param metaDataHash BLAKE3 of the canonical metaData at the pin, when it is known

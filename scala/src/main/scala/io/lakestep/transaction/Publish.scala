@@ -338,12 +338,8 @@ private[transaction] object StateCheck {
     ours.reads.isEmpty && !ours.changesHeader && ours.domains.isEmpty && ours.appIds.isEmpty &&
     !ours.bakesRows &&
     table.metaDataHash.contains(world.hashOf(state.metaData.body)) &&
-    isSameProtocol(table, state.protocol, world) &&
+    table.protocolHash.contains(world.hashOf(state.protocol.body)) &&
     removed.forall { case (path, dv) => live.get(path).exists(_.dvId == dv) } &&
     state.liveFiles(changes.adds.map(_.path).toSet -- removed.keySet).isEmpty
   }
-
-  private def isSameProtocol(table: EntryTable, now: Protocol, world: World): Boolean =
-    table.protocolHash.contains(world.hashOf(now.body)) ||
-      table.reserve.exists(p => now.sameAs(ForeignWriters.fenced(Protocol(p))))
 }

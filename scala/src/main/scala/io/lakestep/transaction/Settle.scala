@@ -11,8 +11,8 @@ import io.lakestep.timeline.{CommitEntry, EntryTable, SettledTable}
  * Step 9 for one table: gives an aborted entry its last mark in the table's own log.
  *
  * A table in which nothing of it is published gets a CLOSE commit, which takes its fence away if it
- * has one; a published one gets an UNDO commit. Anyone may do this at any time; it ends when the log holds one close or undo of the entry. Called only
- * when the outcome says `aborting`.
+ * has one; a published one gets an UNDO commit. Anyone may do this at any time; it ends when the log
+ * holds one close or undo of the entry. Called only when the outcome says `aborting`.
  */
 private[transaction] final class Settle(world: World) {
   import world._

@@ -109,7 +109,7 @@ final class History(seed: Long, safeguards: Safeguards, workers: Workers, counts
     }
     scenario.writers.zipWithIndex.foreach { case (times, i) =>
       actor(s"writer-$i", times, foreign = true, aims = true) { (client, dice, actor) =>
-        val session = this.session(s"writer-$i", client, MainRoot, dice, actor)
+        val session = this.session(s"writer-$i", client, MainRoot, dice, actor, names(dice))
         val delta = new ForeignWriter(world, client, dice, safeguards.heedsFence)
         () => session.statement(one(dice), delta)
       }
@@ -150,7 +150,7 @@ final class History(seed: Long, safeguards: Safeguards, workers: Workers, counts
       work: (LakestepClient, SplittableRandom) => Unit): Unit =
     actor(name, times, foreign = false, aims = !name.startsWith("client")) {
       (client, dice, actor) =>
-        val session = this.session(name, client, root, dice, actor, rules)
+        val session = this.session(name, client, root, dice, actor, names(dice), rules)
         () => work(session, dice)
     }
 
@@ -160,6 +160,7 @@ final class History(seed: Long, safeguards: Safeguards, workers: Workers, counts
       root: String,
       dice: SplittableRandom,
       actor: Scheduler#Actor,
+      names: String => String,
       rules: ConflictRules = ConflictCheck): LakestepClient = new LakestepClient(
     world,
     client,
@@ -167,7 +168,7 @@ final class History(seed: Long, safeguards: Safeguards, workers: Workers, counts
     dice,
     actor,
     safeguards,
-    names(dice),
+    names,
     open(root, rules, publishing(name))
   )
 
@@ -240,17 +241,7 @@ final class History(seed: Long, safeguards: Safeguards, workers: Workers, counts
     scheduler.spawn(name, phase) { actor =>
       roots.foreach { root =>
         val client = new SimulatedClient(s"$name$root", world, Faults.none, 0L)
-        val session =
-          new LakestepClient(
-            world,
-            client,
-            root,
-            dice,
-            actor,
-            safeguards,
-            identity,
-            open(root, ConflictCheck, publishing(name))
-          )
+        val session = this.session(name, client, root, dice, actor, names = identity)
         val failed = session.recoverAll().filterNot(_ => world.dropped.exists(world.isDamaged))
         failed.foreach(e =>
           world.violated(s"I6 $name cannot finish an entry of $root: ${describe(e)}")

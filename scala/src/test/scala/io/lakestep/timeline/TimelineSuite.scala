@@ -117,15 +117,15 @@ final class TimelineSuite extends AnyFunSuite {
     assert(f.open().id == id && f.open().existingId.contains(id))
   }
 
-  test("unknown required features are refused") {
-    val f = new Fixture
-    f.store.putIfAbsent(
-      "/db/format.json",
-      """{"timeline":"x","format":1,"requiredFeatures":["future"]}""".getBytes
-    )
-    assert(
-      intercept[LakestepException](f.open().id).getCondition == "LAKESTEP_TIMELINE_FEATURE_UNKNOWN"
-    )
+  test("a format that requires what is not known, or does not say what it requires, is refused") {
+    for ((required, condition) <- Seq(
+        ""","requiredFeatures":["future"]""" -> "LAKESTEP_TIMELINE_FEATURE_UNKNOWN",
+        "" -> "LAKESTEP_TIMELINE_CORRUPT"
+      )) {
+      val f = new Fixture
+      f.store.putIfAbsent("/db/format.json", s"""{"timeline":"x","format":1$required}""".getBytes)
+      assert(intercept[LakestepException](f.open().id).getCondition == condition)
+    }
   }
 
   test(

@@ -189,25 +189,14 @@ final class SettleSuite extends AnyFunSuite {
       val fenced = lake.protocol("appendOnly", "invariants", ForeignWriters.Feature)
       lake.foreign("A", fenced, lake.metaData("id-A", properties = closed), lake.add("a1"))
       lake.create("B", "b1")
-      val meanwhile = Once {
-        lake.foreign("A", change(lake))
+      switchAndUndo(
+        lake,
+        "UNSET TBLPROPERTIES" -> s"""["${ForeignWriters.Property}"]""",
+        closed - ForeignWriters.Property,
+        change(lake),
         // All that can still conflict once a closed table is published.
-        lake.foreign("B", lake.metaData("id-B", schema = "wider"))
-        ()
-      }
-      val db = lake.client(new CommitObserver {
-        override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
-          if (t.name == "A") meanwhile()
-      })
-      val txn = lake.begin(db)
-      val info = lake.commitInfo("UNSET TBLPROPERTIES")
-      info.body.putObject("operationParameters")
-        .put("properties", s"""["${ForeignWriters.Property}"]""")
-      val opened = lake.metaData("id-A", properties = closed - ForeignWriters.Property)
-      lake.stage(txn, "A", 0, info, opened)
-      lake.stage(txn, "B", 0, lake.add("b2"))
-      val outcome = db.commit(txn, Seq("A", "B").map(lake.written(_, 0)))
-      assert(outcome.isInstanceOf[CommitOutcome.Conflicted])
+        lake.metaData("id-B", schema = "wider")
+      )(lake.add("b2"))
       assert(!ForeignWriters.isFenced(lake.states.stateAt(lake.path("A"), 1).protocol))
       val after = lake.states.stateAt(lake.path("A"), lake.head("A"))
       assert(after.metaData.properties == closed)
@@ -218,24 +207,13 @@ final class SettleSuite extends AnyFunSuite {
   test("a closing that is undone takes the fence along, although somebody wrote in spite of it") {
     val lake = Lake.inMemory()
     Seq("A" -> "a1", "B" -> "b1").foreach { case (table, file) => lake.create(table, file) }
-    val meanwhile = Once {
-      lake.foreign("A", lake.add("f"))
-      lake.foreign("B", lake.remove("b1"))
-      ()
-    }
-    val db = lake.client(new CommitObserver {
-      override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
-        if (t.name == "A") meanwhile()
-    })
-    val txn = lake.begin(db)
-    val info = lake.commitInfo("SET TBLPROPERTIES")
-    info.body.putObject("operationParameters")
-      .put("properties", s"""{"${ForeignWriters.Property}":"forbid"}""")
-    val closing = Map(ForeignWriters.Property -> "forbid")
-    lake.stage(txn, "A", 0, info, lake.metaData("id-A", properties = closing))
-    lake.stage(txn, "B", 0, lake.remove("b1"), lake.add("b2"))
-    val outcome = db.commit(txn, Seq("A", "B").map(lake.written(_, 0)))
-    assert(outcome.isInstanceOf[CommitOutcome.Conflicted])
+    switchAndUndo(
+      lake,
+      "SET TBLPROPERTIES" -> s"""{"${ForeignWriters.Property}":"forbid"}""",
+      Map(ForeignWriters.Property -> "forbid"),
+      lake.add("f"),
+      lake.remove("b1")
+    )(lake.remove("b1"), lake.add("b2"))
     assert(ForeignWriters.isFenced(lake.states.stateAt(lake.path("A"), 1).protocol))
     val after = lake.states.stateAt(lake.path("A"), lake.head("A"))
     assert(after.metaData.properties.isEmpty && !ForeignWriters.isFenced(after.protocol))
@@ -259,6 +237,33 @@ final class SettleSuite extends AnyFunSuite {
         assert(residue.exists(_.startsWith("A:")))
       case other => fail(other.toString)
     }
+  }
+
+  /** Switches the mode of A and writes B; once A is published, others change A, and B in conflict. */
+  private def switchAndUndo(
+      lake: Lake,
+      statement: (String, String),
+      properties: Map[String, String],
+      changeOfA: Action,
+      conflictInB: Action)(writtenInB: Action*): Unit = {
+    val meanwhile = Once {
+      lake.foreign("A", changeOfA)
+      lake.foreign("B", conflictInB)
+      ()
+    }
+    val db = lake.client(new CommitObserver {
+      override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+        if (t.name == "A") meanwhile()
+    })
+    val txn = lake.begin(db)
+    val (operation, named) = statement
+    val info = lake.commitInfo(operation)
+    info.body.putObject("operationParameters").put("properties", named)
+    lake.stage(txn, "A", 0, info, lake.metaData("id-A", properties = properties))
+    lake.stage(txn, "B", 0, writtenInB: _*)
+    val outcome = db.commit(txn, Seq("A", "B").map(lake.written(_, 0)))
+    assert(outcome.isInstanceOf[CommitOutcome.Conflicted])
+    ()
   }
 
   /** Deletes a1 in A and rewrites b1 in B; others change the metadata of A, then conflict in B. */
