@@ -32,6 +32,10 @@ SMALL = {
     "spark.lakestep.commit.redoStatements": "false",
 }
 
+# What is only there to be fast can be left away: every test must pass without it.
+if os.environ.get("LAKESTEP_TEST_FAST_PATHS") == "off":
+    SMALL["spark.lakestep.reuseSnapshots"] = "false"
+
 # Else Spark's workers are whatever `python3` is on the path.
 os.environ["PYSPARK_PYTHON"] = sys.executable
 

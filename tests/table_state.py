@@ -41,6 +41,7 @@ def state(spark, path, since):
     logical = _logical_names(schema)
     protocol = json.loads(snapshot.protocol().json())["protocol"]
     found = {
+        "checksum": _checksum_holds(jvm, snapshot),
         "table_id": metadata["id"],
         "partitioned_by": metadata["partitionColumns"],
         "schema": json.loads(_renamed(json.dumps(schema), logical)),
@@ -73,6 +74,23 @@ def state(spark, path, since):
             else []
         )
     return found
+
+
+def _checksum_holds(jvm, snapshot):
+    """Whether the version has a checksum and it says what the log says; Delta compares the sums."""
+    checksum = snapshot.checksumOpt()
+    if not checksum.isDefined() or not snapshot.validateChecksum(jvm.scala.Predef.Map().empty()):
+        return False
+    listed = checksum.get().allFiles()
+    if not listed.isDefined():
+        return True
+    in_log = map(json.loads, snapshot.allFiles().toJSON().collect())
+    in_checksum = (json.loads(f.json())["add"] for f in _each(listed.get()))
+    return sorted(map(_without_empty, in_log)) == sorted(map(_without_empty, in_checksum))
+
+
+def _without_empty(fields):
+    return json.dumps({key: value for key, value in fields.items() if value}, sort_keys=True)
 
 
 def _each(scala_seq):

@@ -91,6 +91,14 @@ object LakestepConf {
       }
   )
 
+  val ReuseSnapshots: ConfKey[Boolean] = ConfKey(
+    "spark.lakestep.reuseSnapshots",
+    true,
+    "Whether a transaction takes over what Delta has in memory of a table at its version. Without " +
+      "it every transaction reconstructs each table's state anew.",
+    _.trim.toBoolean
+  )
+
   val Observer: ConfKey[Option[String]] = ConfKey(
     "spark.lakestep.commit.observer",
     None,
@@ -109,6 +117,7 @@ object LakestepConf {
       Strategy,
       PublishThreads,
       ForeignWriters,
+      ReuseSnapshots,
       Observer
     )
 }

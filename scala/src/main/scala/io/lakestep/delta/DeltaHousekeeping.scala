@@ -6,9 +6,9 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.DeltaLog
-import org.apache.spark.sql.delta.lakestep.{OverlayRelation, SparkInternals}
+import org.apache.spark.sql.delta.lakestep.{OverlayRelation, PublishedChecksums, SparkInternals}
 
-/** What Delta keeps beside a log: its cache and checkpoints. Never decides a transaction. */
+/** What Delta keeps beside a log: cache, checksums, checkpoints. Never decides a transaction. */
 object DeltaHousekeeping extends Logging {
 
   /** Setting by which Delta notes the version of a session's last commit. */
@@ -23,29 +23,39 @@ object DeltaHousekeeping extends Logging {
 
   /** Cached queries over an overlay that nobody may read any more. */
   def uncache(session: SparkSession, overlays: Set[Path]): Unit =
-    try SparkInternals.uncache(session)(OverlayRelation.table(_).exists(t => overlays(t._1)))
-    catch {
-      case NonFatal(failure) => logWarning("Cached data of a transaction was not dropped", failure)
-    }
-
-  /** Cached queries over a table that has just been published read it anew. */
-  def refreshCached(session: SparkSession, table: Path): Unit =
-    try session.catalog.refreshByPath(table.toString)
-    catch {
-      case NonFatal(failure) => logWarning(s"Cached data of $table was not refreshed", failure)
+    logged("Cached data of a transaction was not dropped") {
+      SparkInternals.uncache(session)(OverlayRelation.table(_).exists(t => overlays(t._1)))
     }
 
   /**
-   * Writes the checkpoint that Delta itself would have written after publishing `slot`. A failure
-   * is logged: the transaction is committed whatever happens here.
+   * What Delta itself would have done after these commits to a table: cached queries read it anew,
+   * the versions get their checksums, and a checkpoint is written where one is due. Failures are
+   * logged: the transaction is committed whatever happens here.
+   *
+   * @param slots the versions that were published, in their order
    */
-  def checkpointIfDue(session: SparkSession, table: Path, slot: Long, interval: Int): Unit =
-    if (slot > 0 && slot % interval == 0) {
-      try {
+  def afterPublish(
+      session: SparkSession,
+      table: Path,
+      slots: Seq[Long],
+      checkpointInterval: Int): Unit = {
+    logged(s"Cached data of $table was not refreshed") {
+      session.catalog.refreshByPath(table.toString)
+    }
+    logged(s"No checksums of $table at versions ${slots.mkString(", ")}") {
+      new PublishedChecksums(session, DeltaLog.forTable(session, table)).write(slots)
+    }
+    slots.lastOption.filter(slot => slot > 0 && slot % checkpointInterval == 0).foreach { slot =>
+      logged(s"No checkpoint of $table at version $slot") {
         val log = DeltaLog.forTable(session, table)
-        log.checkpoint(log.update())
-      } catch {
-        case NonFatal(failure) => logWarning(s"No checkpoint of $table at version $slot", failure)
+        val snapshot = log.update()
+        log.checkpoint(snapshot)
+        PublishedChecksums.writeMissing(session, snapshot)
       }
     }
+  }
+
+  private def logged(what: => String)(work: => Unit): Unit =
+    try work
+    catch { case NonFatal(failure) => logWarning(what, failure) }
 }

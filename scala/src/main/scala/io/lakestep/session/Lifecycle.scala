@@ -4,6 +4,7 @@ import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.delta.lakestep.WarmOverlay
 
 import io.lakestep.{Errors, LakestepConf}
 import io.lakestep.delta.DeltaHousekeeping
@@ -43,7 +44,7 @@ object Lifecycle {
             notBefore = Sessions.seenEntry(session, database)
           )
         )
-        val transaction = new SessionTransaction(begun, database)
+        val transaction = new SessionTransaction(begun, database, warm(session, _))
         Sessions.saw(session, database, begun.snapshot)
         Sessions.set(session, SessionState.Open(transaction))
         transaction
@@ -92,7 +93,7 @@ object Lifecycle {
       case done: CommitOutcome.Committed =>
         Sessions.saw(session, transaction.database, done.entry.number)
         end(session, transaction)
-        afterPublish(session, transaction, done.versions)
+        afterPublish(session, transaction, done)
         CommitReport(transaction.id, Some(done.entry.number), done.entry.tables.size)
       case CommitOutcome.NothingToCommit =>
         transaction.database.discard(transaction.begun, transaction.touchedPaths)
@@ -225,18 +226,21 @@ object Lifecycle {
     forget(session, transaction)
   }
 
+  private def warm(session: SparkSession, table: TouchedTable): Unit =
+    if (LakestepConf.ReuseSnapshots.from(session.conf.getOption))
+      WarmOverlay.open(session, table.base, table.overlay, table.pin)
+
   private def afterPublish(
       session: SparkSession,
       transaction: SessionTransaction,
-      slots: Map[String, Long]): Unit =
+      done: CommitOutcome.Committed): Unit = {
+    val slots = done.entry.tables.map(_.path).zip(done.slots).toMap
     for {
       table <- transaction.touched
-      slot <- slots.get(table.uri)
+      published <- slots.get(table.uri)
       interval <- table.checkpointInterval
-    } {
-      DeltaHousekeeping.refreshCached(session, table.base)
-      DeltaHousekeeping.checkpointIfDue(session, table.base, slot, interval)
-    }
+    } DeltaHousekeeping.afterPublish(session, table.base, published, interval)
+  }
 
   private def forget(session: SparkSession, transaction: SessionTransaction): Unit = {
     StagedWrites.forget(transaction.id)

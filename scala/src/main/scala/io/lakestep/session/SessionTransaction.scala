@@ -33,8 +33,13 @@ object StatementKind {
  *
  * Thread-safe: several threads may share one session. Their statements run one after another, as a
  * statement that fails is cut off by what was staged since it began; queries run at any time.
+ *
+ * @param firstTouch called for each table when it is pinned, before anything reads its overlay
  */
-final class SessionTransaction(started: BegunTransaction, val database: Database) {
+final class SessionTransaction(
+    started: BegunTransaction,
+    val database: Database,
+    firstTouch: TouchedTable => Unit = _ => ()) {
 
   @volatile private var current = started
   @volatile private var mayWrite = !started.readOnly
@@ -108,6 +113,7 @@ final class SessionTransaction(started: BegunTransaction, val database: Database
       val overlay = OverlayPath(Chain(pin.version, Vector(id)), canonical).toPath
       val table = new TouchedTable(canonical, pin, overlay)
       tables.put(canonical.toString, table)
+      firstTouch(table)
       Some(table)
     }
 

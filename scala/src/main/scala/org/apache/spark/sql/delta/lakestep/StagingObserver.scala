@@ -2,9 +2,10 @@ package org.apache.spark.sql.delta.lakestep
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.delta.{
-  DeltaConfigs, DeltaLog, NoMapping, OptimisticTransaction, RowId, RowTracking,
-  TransactionExecutionObserver, UniversalFormat
+  DeltaConfigs, DeltaLog, DomainMetadataTableFeature, NoMapping, OptimisticTransaction, RowId,
+  RowTracking, Snapshot, TransactionExecutionObserver, UniversalFormat
 }
+import org.apache.spark.sql.delta.hooks.PostCommitHook
 
 /**
  * What the transaction layer asks of Delta about the snapshot that a Delta transaction reads.
@@ -43,36 +44,25 @@ trait StagingListener {
 }
 
 /**
- * Watches the Delta transactions of one statement. No post-commit hook of Delta runs for a staged
- * commit: checkpoints, checksums, catalog updates and auto-compaction belong to the published one.
+ * Watches the Delta transactions of one statement, and makes each a [[StagingTransaction]].
  *
  * In this package because the hooks are `private[delta]`; a contract test holds what it relies on.
  */
 final class StagingObserver(listener: StagingListener, outer: TransactionExecutionObserver)
     extends TransactionExecutionObserver {
 
-  private var started: Option[OptimisticTransaction] = None
-
   override def startingTransaction(f: => OptimisticTransaction): OptimisticTransaction = {
     val asked = outer.startingTransaction(f)
     val isBehind = listener.starting(asked.deltaLog.dataPath, StagingObserver.facts(asked))
-    val transaction =
-      if (isBehind) new OptimisticTransaction(asked.deltaLog, asked.catalogTable) else asked
-    started = Some(transaction)
-    transaction
+    val snapshot =
+      if (isBehind) asked.deltaLog.update(catalogTableOpt = asked.catalogTable) else asked.snapshot
+    new StagingTransaction(asked, snapshot)
   }
 
-  override def preparingCommit[T](f: => T): T = {
-    started.foreach(_.unregisterPostCommitHooksWhere(_ => true))
-    outer.preparingCommit(f)
-  }
-
+  override def preparingCommit[T](f: => T): T = outer.preparingCommit(f)
   override def beginDoCommit(): Unit = outer.beginDoCommit()
   override def beginBackfill(): Unit = outer.beginBackfill()
-  override def beginPostCommit(): Unit = {
-    started.foreach(_.unregisterPostCommitHooksWhere(_ => true))
-    outer.beginPostCommit()
-  }
+  override def beginPostCommit(): Unit = outer.beginPostCommit()
   override def transactionCommitted(): Unit = outer.transactionCommitted()
   override def transactionAborted(): Unit = outer.transactionAborted()
 
@@ -80,6 +70,18 @@ final class StagingObserver(listener: StagingListener, outer: TransactionExecuti
     new StagingObserver(listener, outer.createChild())
 
   override def advanceToNextThreadObserver(): Unit = outer.advanceToNextThreadObserver()
+}
+
+/**
+ * A Delta transaction whose commit is staged. Nothing of Delta runs after it: checkpoints, checksums,
+ * catalog updates and auto-compaction belong to the published commit.
+ */
+private final class StagingTransaction(asked: OptimisticTransaction, snapshot: Snapshot)
+    extends OptimisticTransaction(asked.deltaLog, asked.catalogTable, snapshot) {
+
+  override def registerPostCommitHook(hook: PostCommitHook): Unit = ()
+
+  override protected def isCheckpointNeeded(version: Long, after: Snapshot): Boolean = false
 }
 
 object StagingObserver {
@@ -115,10 +117,18 @@ object StagingObserver {
       deletedFileRetentionMs = DeltaLog.tombstoneRetentionMillis(metadata),
       metadata = metadata.json,
       protocol = snapshot.protocol.json,
-      domains = snapshot.domainMetadata.filterNot(_.removed).map(_.domain).toSet,
+      domains = domains(snapshot),
       unpublishable = unpublishable
     )
   }
+
+  /** Without reconstructing the state where the checksum, or the protocol, tells. */
+  private def domains(snapshot: Snapshot): Set[String] =
+    if (!snapshot.protocol.isFeatureSupported(DomainMetadataTableFeature)) Set.empty
+    else {
+      val known = snapshot.checksumOpt.flatMap(_.domainMetadata)
+      known.getOrElse(snapshot.domainMetadata).filterNot(_.removed).map(_.domain).toSet
+    }
 
   private val ManagedCommits =
     Set("catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview", "adaptiveMetadata")

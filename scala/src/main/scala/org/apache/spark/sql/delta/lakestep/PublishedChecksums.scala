@@ -1,0 +1,77 @@
+package org.apache.spark.sql.delta.lakestep
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.delta.{DeltaLog, RecordChecksum, Snapshot, VersionChecksum}
+import org.apache.spark.sql.delta.actions.{Action, CommitInfo, Metadata}
+import org.apache.spark.sql.delta.hooks.ChecksumHook.WriteChecksum
+import org.apache.spark.sql.delta.sources.DeltaSQLConf
+import org.apache.spark.sql.delta.util.FileNames
+
+/**
+ * Delta's checksum files of versions that a transaction published: `<version>.crc`, from which the
+ * next reader and writer take protocol, metadata and sizes instead of reconstructing the state.
+ *
+ * Each is Delta's own sum of the checksum before it and the actions of the published commit. Where
+ * the one before is missing there is none, until the next checkpoint brings one.
+ */
+final class PublishedChecksums(
+    override protected val spark: SparkSession,
+    override val deltaLog: DeltaLog)
+    extends RecordChecksum {
+
+  /** @param versions the table's published commits, in their order */
+  def write(versions: Seq[Long]): Unit =
+    if (spark.sessionState.conf.getConf(DeltaSQLConf.DELTA_WRITE_CHECKSUM_ENABLED)) {
+      versions.foldLeft(Option.empty[(Long, VersionChecksum)]) { (last, version) =>
+        val before = last.collect { case (v, sum) if v == version - 1 => sum }
+          .orElse(deltaLog.readChecksum(version - 1))
+        val checksum = before.flatMap(after(_, version))
+        checksum.foreach(writeChecksumFile(version, _))
+        checksum.map(version -> _)
+      }
+      ()
+    }
+
+  private def after(before: VersionChecksum, version: Long): Option[VersionChecksum] = {
+    val file = FileNames.unsafeDeltaFile(deltaLog.logPath, version)
+    val actions = deltaLog.store.read(file, deltaLog.newDeltaHadoopConf()).map(Action.fromJson)
+    val info = actions.collectFirst { case c: CommitInfo => c }
+    info.filter(PublishedChecksums.adds).flatMap { info =>
+      incrementallyDeriveChecksum(
+        spark,
+        deltaLog,
+        version,
+        actions,
+        metadataOpt = None,
+        protocolOpt = None,
+        info.operation,
+        info.txnId,
+        previousVersionState = Right(before),
+        mustIncludeFileSizeHistogram = false,
+        includeAddFilesInCrc =
+          before.allFiles.isDefined && !actions.exists(_.isInstanceOf[Metadata])
+      ).toOption
+    }
+  }
+}
+
+object PublishedChecksums {
+
+  /** For a snapshot whose state is known anyway. */
+  def writeMissing(spark: SparkSession, snapshot: Snapshot): Unit =
+    if (snapshot.checksumOpt.isEmpty) {
+      WriteChecksum(spark, snapshot.deltaLog, java.util.UUID.randomUUID.toString, snapshot)
+      ()
+    }
+
+  /**
+   * Whether every file that the commit names as added is one more, and every one it removes one
+   * less. For one statement Delta looks by itself.
+   */
+  private def adds(info: CommitInfo): Boolean = {
+    val statements = Option(info.operationParameters).flatMap(_.get("statements")).map(_.toString)
+    val unlike = RecordChecksum.operationNamesWhereAddFilesIgnoredForIncrementalCrc ++
+      RecordChecksum.operationNamesWhereRemoveFilesIgnoredForIncrementalCrc
+    !statements.exists(text => unlike.exists(text.contains))
+  }
+}

@@ -1,0 +1,122 @@
+"""What a transaction takes over from Delta, and leaves to its next reader, changes no answer."""
+
+import shutil
+from pathlib import Path
+
+import pyarrow
+import pytest
+from deltalake import write_deltalake
+
+from lake import append
+from transactions import begin, commit, rollback
+
+pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
+
+REUSE = "spark.lakestep.reuseSnapshots"
+
+
+@pytest.fixture(params=["true", "false"], ids=["reused", "anew"])
+def reuses(request, spark):
+    before = spark.conf.get(REUSE, "true")
+    spark.conf.set(REUSE, request.param)
+    yield request.param == "true"
+    spark.conf.set(REUSE, before)
+
+
+def jobs_of(spark, statement):
+    """The rows of a query, and how many Spark jobs it took."""
+    scheduler = spark._jsparkSession.sparkContext().dagScheduler()
+    before = scheduler.nextJobId()
+    rows = sorted(map(tuple, spark.sql(statement).collect()))
+    return rows, scheduler.nextJobId() - before
+
+
+def location(spark, table):
+    return spark.sql(f"DESCRIBE DETAIL {table}").collect()[0]["location"].removeprefix("file:")
+
+
+def checksums(path):
+    return sorted(int(f.stem) for f in Path(path, "_delta_log").glob("[0-9]*.crc"))
+
+
+def test_a_table_that_was_read_before_is_read_again_without_reconstructing_it(spark, table, reuses):
+    name = table(f"warm_{reuses}".lower())
+    query = f"SELECT * FROM {name} WHERE id > 0"
+    jobs_of(spark, query)
+    outside = jobs_of(spark, query)
+    begin(spark)
+    inside = jobs_of(spark, query)
+    again = jobs_of(spark, query)
+    rollback(spark)
+    assert again == outside
+    assert inside[0] == outside[0]
+    assert (inside[1] == outside[1]) == reuses
+
+
+def test_a_table_made_anew_by_others_is_not_taken_for_the_one_in_memory(spark, table, tmp_path):
+    path = f"{tmp_path}/t"
+    for generation in ("first", "second"):
+        shutil.rmtree(path, ignore_errors=True)
+        for number in range(2):
+            write_deltalake(path, pyarrow.table({"id": [number], "v": [generation]}), mode="append")
+        if generation == "first":
+            spark.sql(f"SELECT * FROM delta.`{path}`").collect()
+    begin(spark)
+    rows, _ = jobs_of(spark, f"SELECT * FROM delta.`{path}`")
+    commit(spark)
+    assert rows == [(0, "second"), (1, "second")]
+
+
+def test_every_version_of_a_transaction_has_the_checksum_that_delta_would_have_written(
+    spark, plain, table
+):
+    name = table("summed")
+    path = location(spark, name)
+    for statements in (
+        ["UPDATE {t} SET v = 'new' WHERE id = 1", "INSERT INTO {t} VALUES (3, 'c')"],
+        ["ALTER TABLE {t} ADD COLUMN more INT", "DELETE FROM {t} WHERE id = 3"],
+        ["ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"],
+        ["INSERT INTO {t} VALUES (3, 'c', 3), (4, 'd', 4)", "DELETE FROM {t} WHERE id = 3"],
+        ["ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableInCommitTimestamps' = 'true')"],
+        ["INSERT INTO {t} VALUES (5, 'e', 5)"],
+        ["OPTIMIZE {t}"],
+        ["RESTORE TABLE {t} TO VERSION AS OF 2"],
+        ["INSERT OVERWRITE {t} VALUES (6, 'f')"],
+    ):
+        begin(spark)
+        for statement in statements:
+            spark.sql(statement.format(t=name))
+        commit(spark)
+        version = spark.sql(f"DESCRIBE HISTORY {name} LIMIT 1").collect()[0]["version"]
+        assert version in checksums(path), statements
+        assert plain.ask("state", path=path, since=version)["checksum"] is True, statements
+
+
+def test_a_commit_that_names_files_which_are_there_already_has_no_checksum(spark, plain, table):
+    name = table("backfilled")
+    path = location(spark, name)
+    begin(spark)
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')")
+    commit(spark)
+    assert checksums(path) == [0, 1]
+    spark.sql(f"INSERT INTO {name} VALUES (3, 'outside')")
+    begin(spark)
+    spark.sql(f"DELETE FROM {name} WHERE id = 3")
+    commit(spark)
+    assert checksums(path) == [0, 1, 3, 4]
+    assert plain.ask("state", path=path, since=4)["checksum"] is True
+
+
+def test_after_a_commit_without_checksum_the_next_checkpoint_brings_one(spark, plain, table):
+    name = table("gap")
+    path = location(spark, name)
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.checkpointInterval' = '5')")
+    append(path, (3, "foreign"))
+    before = checksums(path)
+    assert 3 not in before
+    for version in (4, 5, 6):
+        begin(spark)
+        spark.sql(f"INSERT INTO {name} VALUES ({version}, 'ours')")
+        commit(spark)
+        assert (version in checksums(path)) == (version >= 5)
+    assert plain.ask("state", path=path, since=5)["checksum"] is True
