@@ -36,11 +36,18 @@ object DeltaHousekeeping extends Logging {
     }
 
   /**
-   * Writes the checkpoint that Delta itself would have written after publishing `slot`. A failure
-   * is logged: the transaction is committed whatever happens here.
+   * Writes the checkpoint that Delta itself would have written after publishing these versions. A
+   * failure is logged: the transaction is committed whatever happens here.
+   *
+   * @param slots a fence among them counts, too: else a table in which each transaction makes two
+   *              versions could go without checkpoints for ever
    */
-  def checkpointIfDue(session: SparkSession, table: Path, slot: Long, interval: Int): Unit =
-    if (slot > 0 && slot % interval == 0) {
+  def checkpointIfDue(
+      session: SparkSession,
+      table: Path,
+      slots: Seq[Long],
+      interval: Int): Unit =
+    slots.find(slot => slot > 0 && slot % interval == 0).foreach { slot =>
       try {
         val log = DeltaLog.forTable(session, table)
         log.checkpoint(log.update())

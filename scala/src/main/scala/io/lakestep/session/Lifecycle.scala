@@ -92,7 +92,7 @@ object Lifecycle {
       case done: CommitOutcome.Committed =>
         Sessions.saw(session, transaction.database, done.entry.number)
         end(session, transaction)
-        afterPublish(session, transaction, done.versions)
+        afterPublish(session, transaction, done)
         CommitReport(transaction.id, Some(done.entry.number), done.entry.tables.size)
       case CommitOutcome.NothingToCommit =>
         transaction.database.discard(transaction.begun, transaction.touchedPaths)
@@ -228,15 +228,17 @@ object Lifecycle {
   private def afterPublish(
       session: SparkSession,
       transaction: SessionTransaction,
-      slots: Map[String, Long]): Unit =
+      done: CommitOutcome.Committed): Unit = {
+    val slots = done.entry.tables.map(_.path).zip(done.slots).toMap
     for {
       table <- transaction.touched
-      slot <- slots.get(table.uri)
+      published <- slots.get(table.uri)
       interval <- table.checkpointInterval
     } {
       DeltaHousekeeping.refreshCached(session, table.base)
-      DeltaHousekeeping.checkpointIfDue(session, table.base, slot, interval)
+      DeltaHousekeeping.checkpointIfDue(session, table.base, published, interval)
     }
+  }
 
   private def forget(session: SparkSession, transaction: SessionTransaction): Unit = {
     StagedWrites.forget(transaction.id)
