@@ -323,6 +323,11 @@ def test_new_table_cannot_be_closed_and_a_mode_that_there_is_not_is_refused(spar
             f"CREATE TABLE delta.`{tmp_path}/new` (id INT) USING delta "
             "TBLPROPERTIES ('lakestep.foreignWriters' = 'forbid')"
         )
+    with refused("LAKESTEP_FOREIGN_WRITERS_INVALID", "22023"):
+        spark.sql(
+            f"CREATE TABLE delta.`{tmp_path}/other` (id INT) USING delta "
+            "TBLPROPERTIES ('lakestep.foreignWriters' = 'reserved')"
+        )
     table = arena.table("plain")
     with refused("LAKESTEP_FOREIGN_WRITERS_INVALID", "22023"):
         spark.sql(CLOSE.format(table.sql).replace("forbid", "forbidden"))

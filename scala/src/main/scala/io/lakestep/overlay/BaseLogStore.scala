@@ -88,7 +88,10 @@ class BaseLogStore(configuration: Configuration) extends LogStore(configuration)
     !new HadoopObjectStores(hadoopConf).serves(path.toString)
   }
 
-  /** A table is closed to foreign writers by a transaction, which puts up the fence with the property. */
+  /**
+   * A table is closed to foreign writers by a transaction, which puts up the fence with the property;
+   * and a mode that there is not would leave it open.
+   */
   private def notClosing(path: Path, actions: JIterator[String]): JIterator[String] =
     actions.asScala.map { line =>
       if (ForeignWriters.closes(line)) {
@@ -98,6 +101,7 @@ class BaseLogStore(configuration: Configuration) extends LogStore(configuration)
           "table" -> tableOf(path).toString
         )
       }
+      ForeignWriters.checkMode(line)
       line
     }.asJava
 
