@@ -247,6 +247,12 @@ def test_programs_write_a_closed_table_like_any_other(spark, arena):
     target = DeltaTable.forPath(spark, table.path)
     target.update("id = 200", {"v": "'updated'"})
     target.optimize().executeCompaction()
+    spark.sql(f"CREATE TEMPORARY VIEW by_view USING delta OPTIONS (path '{table.path}')")
+    with refused("LAKESTEP_STATEMENT_IS_NO_TRANSACTION", "0A000"):
+        spark.sql("INSERT INTO by_view VALUES (201, 'a', 'view', 1)")
+    spark.catalog.dropTempView("by_view")
+    with refused("LAKESTEP_STATEMENT_IS_NO_TRANSACTION", "0A000"):
+        target.addFeatureSupport("domainMetadata")
     # Delta runs it past every plan, so it can be no statement by itself.
     with refused("LAKESTEP_TABLE_FORBIDS_FOREIGN_WRITERS", "55000"):
         merge(target, frame)
