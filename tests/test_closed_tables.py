@@ -247,6 +247,12 @@ def test_programs_write_a_closed_table_like_any_other(spark, arena):
     target = DeltaTable.forPath(spark, table.path)
     target.update("id = 200", {"v": "'updated'"})
     target.optimize().executeCompaction()
+    spark.sql(f"CREATE TEMPORARY VIEW by_view USING delta OPTIONS (path '{table.path}')")
+    with refused("LAKESTEP_STATEMENT_IS_NO_TRANSACTION", "0A000"):
+        spark.sql("INSERT INTO by_view VALUES (201, 'a', 'view', 1)")
+    spark.catalog.dropTempView("by_view")
+    with refused("LAKESTEP_STATEMENT_IS_NO_TRANSACTION", "0A000"):
+        target.addFeatureSupport("domainMetadata")
     # Delta runs it past every plan, so it can be no statement by itself.
     with refused("LAKESTEP_TABLE_FORBIDS_FOREIGN_WRITERS", "55000"):
         merge(target, frame)
@@ -322,6 +328,11 @@ def test_new_table_cannot_be_closed_and_a_mode_that_there_is_not_is_refused(spar
         spark.sql(
             f"CREATE TABLE delta.`{tmp_path}/new` (id INT) USING delta "
             "TBLPROPERTIES ('lakestep.foreignWriters' = 'forbid')"
+        )
+    with refused("LAKESTEP_FOREIGN_WRITERS_INVALID", "22023"):
+        spark.sql(
+            f"CREATE TABLE delta.`{tmp_path}/other` (id INT) USING delta "
+            "TBLPROPERTIES ('lakestep.foreignWriters' = 'reserved')"
         )
     table = arena.table("plain")
     with refused("LAKESTEP_FOREIGN_WRITERS_INVALID", "22023"):

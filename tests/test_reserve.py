@@ -1,5 +1,7 @@
 """Tables that are fenced while a transaction is published (`lakestep.foreignWriters` = reserve)."""
 
+from pathlib import Path
+
 import deltalake
 import pytest
 from delta.tables import DeltaTable
@@ -65,6 +67,18 @@ def test_a_statement_outside_a_transaction_finishes_what_fences_its_table(driver
     check_committed(lake)
     assert lake.rows(lake.tables[0]) == [*AFTER, (9, "ours")]
     assert lake.rows(lake.tables[1]) == AFTER
+
+
+def test_the_version_of_a_fence_counts_for_checkpoints(drivers, lake):
+    [driver] = drivers(1)
+    session = driver.session(lake.root)
+    every = lake.version(lake.tables[0]) + 3
+    interval = f"ALTER TABLE {{}} SET TBLPROPERTIES ('delta.checkpointInterval' = '{every}')"
+    session.sql("BEGIN", *lake.sql(interval), "COMMIT")
+    session.sql("BEGIN", *lake.sql("DELETE FROM {} WHERE id = 1"), "COMMIT")
+    for path in lake.tables:
+        assert lake.mark(path, every)["kind"] == "reserve"
+        assert list(Path(path, "_delta_log").glob("*.checkpoint*"))
 
 
 def delete_by_merge(spark, table):

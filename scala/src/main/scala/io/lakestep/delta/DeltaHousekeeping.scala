@@ -32,7 +32,9 @@ object DeltaHousekeeping extends Logging {
    * the versions get their checksums, and a checkpoint is written where one is due. Failures are
    * logged: the transaction is committed whatever happens here.
    *
-   * @param slots the versions that were published, in their order
+   * @param slots the versions that were published, in their order; a fence among them counts for
+   *   checkpoints, too: else a table in which each transaction makes two versions could go without
+   *   for ever
    */
   def afterPublish(
       session: SparkSession,
@@ -45,7 +47,7 @@ object DeltaHousekeeping extends Logging {
     logged(s"No checksums of $table at versions ${slots.mkString(", ")}") {
       new PublishedChecksums(session, DeltaLog.forTable(session, table)).write(slots)
     }
-    slots.lastOption.filter(slot => slot > 0 && slot % checkpointInterval == 0).foreach { slot =>
+    slots.find(slot => slot > 0 && slot % checkpointInterval == 0).foreach { slot =>
       logged(s"No checkpoint of $table at version $slot") {
         val log = DeltaLog.forTable(session, table)
         val snapshot = log.update()

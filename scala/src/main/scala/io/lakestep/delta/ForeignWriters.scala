@@ -46,6 +46,13 @@ object ForeignWriters {
   /** Whether a line of the log is metadata that closes the table. */
   def closes(line: String): Boolean = stated(line).exists(_ == Forbid)
 
+  /** Refuses a line of the log that is metadata with a mode that there is not. */
+  def checkMode(line: String): Unit = stated(line).foreach(known)
+
+  private def known(mode: String): Unit =
+    if (!Modes(mode))
+      throw Errors("LAKESTEP_FOREIGN_WRITERS_INVALID", "property" -> Property, "value" -> mode)
+
   private def stated(line: String): Iterable[String] =
     if (!line.toLowerCase(Locale.ROOT).contains(Property.toLowerCase(Locale.ROOT))) Nil
     else
@@ -77,8 +84,7 @@ object ForeignWriters {
       named(commit).getOrElse(before)
     }
     val wanted = stated.getOrElse(Allow)
-    if (!Modes(wanted))
-      throw Errors("LAKESTEP_FOREIGN_WRITERS_INVALID", "property" -> Property, "value" -> wanted)
+    known(wanted)
     val before = pinned.metaData.property(Before)
     val others = metaData.properties.keys.filter(isProperty).foldLeft(metaData) {
       (m, key) => m.withProperty(key, None)

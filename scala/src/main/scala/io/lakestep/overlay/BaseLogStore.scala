@@ -2,9 +2,11 @@ package io.lakestep.overlay
 
 import java.io.FileNotFoundException
 import java.lang.{Boolean => JBoolean}
+import java.nio.file.FileAlreadyExistsException
 import java.util.{Iterator => JIterator}
 
 import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
 
 import io.delta.storage.{
   AzureLogStore, CloseableIterator, GCSLogStore, HDFSLogStore, LogStore, S3SingleDriverLogStore
@@ -13,7 +15,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 import io.lakestep.Errors
-import io.lakestep.delta.ForeignWriters
+import io.lakestep.delta.{ForeignWriters, MarkKind, TableLog}
 import io.lakestep.storage.{HadoopObjectStores, ObjectStores}
 
 /**
@@ -56,9 +58,28 @@ class BaseLogStore(configuration: Configuration) extends LogStore(configuration)
       if (!fs.exists(path.getParent))
         throw new FileNotFoundException(s"No such file or directory: ${path.getParent}")
       val lines = notClosing(path, actions)
-      if (isLeftToDelta(path, hadoopConf)) delta(path).write(path, lines, overwrite, hadoopConf)
-      else CommitFile.create(fs.makeQualified(path), path, lines, hadoopConf)
+      try
+        if (isLeftToDelta(path, hadoopConf)) delta(path).write(path, lines, overwrite, hadoopConf)
+        else CommitFile.create(fs.makeQualified(path), path, lines, hadoopConf)
+      catch {
+        case e: FileAlreadyExistsException if meetsFence(fs.makeQualified(path), hadoopConf) =>
+          throw Errors.caused("LAKESTEP_TABLE_RESERVED", e, "table" -> tableOf(path).toString)
+      }
     }
+
+  private def tableOf(commit: Path): Path = commit.getParent.getParent
+
+  /**
+   * Whether a fence has come in the way of a statement that began before it. Delta looks at the
+   * commits from this one on, and would find a feature there that it does not know.
+   */
+  private def meetsFence(commit: Path, hadoopConf: Configuration): Boolean =
+    try {
+      val table = tableOf(commit).toUri.toString
+      val log = new TableLog(new HadoopObjectStores(hadoopConf).forPath(table), table)
+      Iterator.iterate(LogEntry.version(commit))(_ + 1).map(log.read).takeWhile(_.isDefined)
+        .flatten.exists(_.mark.exists(_.kind == MarkKind.Reserve))
+    } catch { case NonFatal(_) => false }
 
   /** Where Delta's own store is atomic, and where no transaction can be. */
   private def isLeftToDelta(path: Path, hadoopConf: Configuration): Boolean = {
@@ -67,16 +88,20 @@ class BaseLogStore(configuration: Configuration) extends LogStore(configuration)
     !new HadoopObjectStores(hadoopConf).serves(path.toString)
   }
 
-  /** A table is closed to foreign writers by a transaction, which puts up the fence with the property. */
+  /**
+   * A table is closed to foreign writers by a transaction, which puts up the fence with the property;
+   * and a mode that there is not would leave it open.
+   */
   private def notClosing(path: Path, actions: JIterator[String]): JIterator[String] =
     actions.asScala.map { line =>
       if (ForeignWriters.closes(line)) {
         throw Errors(
           "LAKESTEP_FOREIGN_WRITERS_OF_NEW_TABLE",
           "property" -> ForeignWriters.Property,
-          "table" -> path.getParent.getParent.toString
+          "table" -> tableOf(path).toString
         )
       }
+      ForeignWriters.checkMode(line)
       line
     }.asJava
 

@@ -50,6 +50,12 @@ private[overlay] object LogEntry {
   /** The file name of a commit. */
   def commitName(version: Long): String = f"$version%020d.json"
 
+  /** The version of a commit file. */
+  def version(commit: Path): Long = apply(commit.getName) match {
+    case Commit(version) => version
+    case _ => throw new IllegalArgumentException(s"$commit is no commit file")
+  }
+
   /** Whether the path is that of a commit file, directly below a `_delta_log`. */
   def isCommit(path: Path): Boolean =
     path.getParent != null && path.getParent.getName == LogFolder &&

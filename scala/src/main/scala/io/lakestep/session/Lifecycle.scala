@@ -33,6 +33,7 @@ object Lifecycle {
         CatalogSetting.check(session)
         checkBatch(session)
         val database = Databases.of(session)
+        if (!modes.readOnly.contains(true)) database.timeline.checkPlace()
         val begun = database.begin(
           BeginRequest(
             name = name,

@@ -1,5 +1,7 @@
 package io.lakestep.sql
 
+import scala.jdk.CollectionConverters._
+
 import io.delta.tables.execution.VacuumTableCommand
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{Row, SparkSession}
@@ -14,6 +16,7 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.command.{ExecutedCommandExec, LeafRunnableCommand}
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
 
+import io.lakestep.{Errors, LakestepException}
 import io.lakestep.delta.ForeignWriters
 import io.lakestep.session.{
   Attempts, Autocommit, DeltaStatements, InternalClones, Lifecycle, Redo, Sessions
@@ -48,12 +51,21 @@ final case class StatementAsTransaction(
         transaction.permitVacuum()
         DeltaStatements.open(session, transaction, table)
       }
-      val rows = SparkInternals.frame(session, asked).collect().toSeq
+      val rows = inside(SparkInternals.frame(session, asked).collect().toSeq)
       if (vacuumed.isDefined) Lifecycle.rollback(session)
       else Lifecycle.commit(session, attempts, _ => Vector.empty)
       rows
     }
   }
+
+  /** The user began no transaction inside of which something could be made again. */
+  private def inside[T](body: => T): T =
+    try body
+    catch {
+      case e: LakestepException if e.getCondition == "LAKESTEP_BASE_TABLE_IN_TRANSACTION" =>
+        val told = e.getMessageParameters.asScala.toSeq
+        throw Errors.caused("LAKESTEP_STATEMENT_IS_NO_TRANSACTION", e, told: _*)
+    }
 }
 
 object StatementAsTransaction {

@@ -3,6 +3,7 @@ package io.lakestep.timeline
 import java.util.concurrent.atomic.AtomicReference
 
 import scala.annotation.tailrec
+import scala.util.control.NonFatal
 
 import io.lakestep.{Errors, Ids, Json}
 import io.lakestep.storage.{ObjectStore, PutOutcome}
@@ -47,6 +48,22 @@ final class Timeline(store: ObjectStore, val root: String, ids: Ids, putAttempts
       case _ => existingId.getOrElse(throw Fields.corrupt(file, "it is missing"))
     }
   }
+
+  /**
+   * Refuses to make the database inside the folder of a table, where VACUUM deletes what it does not
+   * know, and DROP everything. Condition: LAKESTEP_ROOT_IN_TABLE.
+   */
+  def checkPlace(): Unit =
+    if (existingId.isEmpty)
+      Iterator.iterate(root)(folder => folder.take(folder.lastIndexOf('/')))
+        .takeWhile(folder => folder.nonEmpty && !folder.endsWith("/"))
+        .find(hasLog)
+        .foreach(t => throw Errors("LAKESTEP_ROOT_IN_TABLE", "root" -> root, "table" -> t))
+
+  /** Who may not look into a folder above the root has no table there. */
+  private def hasLog(folder: String): Boolean =
+    try store.list(s"$folder/_delta_log", "0").nonEmpty
+    catch { case NonFatal(_) => false }
 
   private def formatFile = s"$root/format.json"
 

@@ -6,13 +6,15 @@ import java.util.concurrent.atomic.AtomicInteger
 
 import scala.jdk.CollectionConverters._
 
+import com.fasterxml.jackson.databind.node.ObjectNode
 import io.delta.storage.LogStore
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.SparkConf
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.LakestepException
+import io.lakestep.{Json, LakestepException}
+import io.lakestep.delta.{CommitInfo, Mark, MarkKind, TableLog}
 
 /** Both log stores by themselves: what Delta asks of `io.delta.storage.LogStore`. */
 class OverlayLogStoreTest extends AnyFunSuite {
@@ -124,6 +126,23 @@ class OverlayLogStoreTest extends AnyFunSuite {
     assert(read(store, new Path(table, "_delta_log/_last_checkpoint")) == Seq("hint"))
     val gone = new Path(newTable(), "gone")
     intercept[java.io.FileNotFoundException](write(store, commit(gone, 0), false, "x"))
+  }
+
+  test("a commit that meets a fence from after its statement began is told so") {
+    val (table, store) = (newTable(), new BaseLogStore(conf))
+    val mark = Mark("f" * 32, 1, "t1", 0, 0, 1, MarkKind.Reserve)
+    val fence = CommitInfo(Json.obj().set[ObjectNode](Mark.Field, mark.encode))
+    write(store, commit(table, 3), false, "{}")
+    intercept[FileAlreadyExistsException](write(store, commit(table, 3), false, "x"))
+    val log = JPath.of(new Path(table, "_delta_log").toUri.getPath)
+    val foreign = CommitInfo(Json.obj().put("operation", "WRITE"))
+    Files.write(log.resolve(LogEntry.commitName(3)), TableLog.text(Seq(foreign)))
+    Files.write(log.resolve(LogEntry.commitName(4)), TableLog.text(Seq(fence)))
+    for (version <- Seq(3L, 4L)) {
+      val e = intercept[LakestepException](write(store, commit(table, version), false, "x"))
+      assert(e.getCondition == "LAKESTEP_TABLE_RESERVED")
+    }
+    write(store, commit(table, 5), false, "x")
   }
 
   test("settings of the user stay, and a log store for every path is refused") {

@@ -117,6 +117,22 @@ final class TimelineSuite extends AnyFunSuite {
     assert(f.open().id == id && f.open().existingId.contains(id))
   }
 
+  test("no timeline is made inside a table, where VACUUM would delete it") {
+    def beside(table: String): Timeline = {
+      val store = new MemoryStore(new ManualClock)
+      store.putIfAbsent(s"$table/_delta_log/00000000000000000000.json", Array[Byte](1))
+      new Timeline(store, "file:/lake/t/of/mine", () => "0" * 32, 3)
+    }
+    for (table <- Seq("file:/lake/t", "file:/lake/t/of/mine", "file:")) {
+      val refused = intercept[LakestepException](beside(table).checkPlace())
+      assert(refused.getCondition == "LAKESTEP_ROOT_IN_TABLE")
+    }
+    beside("file:/lake/t/of/mine/inner").checkPlace()
+    val known = beside("file:/lake/t")
+    assert(known.id.nonEmpty)
+    known.checkPlace()
+  }
+
   test("a format that requires what is not known, or does not say what it requires, is refused") {
     for ((required, condition) <- Seq(
         ""","requiredFeatures":["future"]""" -> "LAKESTEP_TIMELINE_FEATURE_UNKNOWN",
