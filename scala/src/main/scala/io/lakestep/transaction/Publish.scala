@@ -246,9 +246,11 @@ private[transaction] final class Publish(world: World) {
       // A commit above every checkpoint is in the state; another one may stand in a deleted slot.
       val counted = listed.filterNot(c => tail.hasCheckpointFrom(c.version))
         .flatMap(_.mark).map(_.part).maxOption
-      // Of two commits of one part the first one landed in a deleted slot.
-      val slots =
-        listed.groupBy(_.mark.map(_.part)).values.map(_.map(_.version).max).toVector.sorted
+      // Of two commits of one part the first one landed in a deleted slot. Those that the walk has
+      // counted did not, and this listing may begin after them.
+      val further = listed.filter(_.mark.exists(_.part >= walk.part))
+      val slots = walk.slots ++
+        further.groupBy(_.mark.map(_.part)).values.map(_.map(_.version).max).toVector.sorted
       mark match {
         case Some(StateMark(entry, _)) if entry > job.entry.number => settled
         case Some(StateMark(_, MarkStatus.Published)) =>

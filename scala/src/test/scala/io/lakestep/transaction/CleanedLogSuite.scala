@@ -3,7 +3,7 @@ package io.lakestep.transaction
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.delta._
-import io.lakestep.timeline.{CommitEntry, ReadSet}
+import io.lakestep.timeline.{CommitEntry, EntryTable, ReadSet}
 
 /** Entries whose owner died, over a table whose log was cleaned up before somebody came. */
 final class CleanedLogSuite extends AnyFunSuite {
@@ -81,5 +81,20 @@ final class CleanedLogSuite extends AnyFunSuite {
       case other => fail(other.toString)
     }
     assert(lake.marks("A").isEmpty)
+  }
+
+  test("a checkpoint made before the last commit was counted: the outcome names every slot") {
+    val lake = Lake.inMemory()
+    lake.create("A", "a1")
+    val db = lake.client(new CommitObserver {
+      override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+        if (part == 3) { JsonStates.checkpoint(lake.store, lake.path("A")); () }
+    })
+    val txn = lake.begin(db)
+    Seq("x1", "x2", "x3").foreach(x => lake.stage(txn, "A", 0, lake.add(x)))
+    db.commit(txn, Seq(lake.written("A", 0).copy(oneCommit = false))) match {
+      case CommitOutcome.Committed(_, slots) => assert(slots == Vector(Vector(1L, 2L, 3L)))
+      case other => fail(other.toString)
+    }
   }
 }
