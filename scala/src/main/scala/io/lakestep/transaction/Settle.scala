@@ -17,6 +17,8 @@ import io.lakestep.timeline.{CommitEntry, EntryTable, SettledTable}
 private[transaction] final class Settle(world: World) {
   import world._
 
+  private val late = new LateCommits(world)
+
   private case class Job(entry: CommitEntry, index: Int) {
     val table: EntryTable = entry.tables(index)
     val log: TableLog = world.log(table.path)
@@ -207,9 +209,15 @@ private[transaction] final class Settle(world: World) {
 
   private def around(job: Job): UndoPlan.Surroundings = {
     val path = job.table.path
-    lazy val before: Option[TableState] =
+    def read: Option[TableState] =
       try Some(states.stateAt(path, job.table.base))
       catch { case NonFatal(_) => None }
+    def isDoubtful = {
+      val tail = job.log.tail(job.table.base)
+      late.mayBeIn(job.log, job.table.log, job.table.base, tail)
+    }
+    // The listing after the reading.
+    lazy val before = read.filterNot(_ => isDoubtful)
     lazy val originals: Map[String, LiveFile] =
       before.fold(Map.empty[String, LiveFile])(_.liveFiles(job.changes.removes.map(_.path).toSet))
     val store = stores.forPath(path)

@@ -407,8 +407,13 @@ final class Judge(
     conflict.version.exists(v => world.wasDeleted(Alias.real(TablePath.slot(conflict.path, v)))) ||
       conflict.rule == ConflictCheck.LogCleanedUp &&
       (a.writes.map(w => w.table -> w.pin) ++ a.reads).exists { case (table, pin) =>
-        table == Alias.real(conflict.path) && world.wasDeleted(TablePath.slot(table, pin + 1))
+        table == Alias.real(conflict.path) &&
+        (world.wasDeleted(TablePath.slot(table, pin + 1)) || wasPutAgain(table, pin))
       }
+
+  /** Whether a commit up to a version was cleaned up, and another one put where it was. */
+  private def wasPutAgain(table: String, version: Long): Boolean =
+    (0L to version).exists(v => world.wasPutAgain(TablePath.slot(table, v)))
 
   private def conflictedBefore(a: Attempt): Boolean =
     a.writes.exists { w =>
