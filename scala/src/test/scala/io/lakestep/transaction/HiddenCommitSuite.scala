@@ -140,6 +140,47 @@ final class HiddenCommitSuite extends AnyFunSuite {
     }
   }
 
+  test("a late UNDO is not taken for the one that others put while the log is read") {
+    val lake = Lake.inMemory()
+    lake.create("A", "a1")
+    lake.create("B", "b1")
+    val path = lake.path("A")
+    val db = lake.client(new CommitObserver {
+      override def ordered(e: CommitEntry): Unit = { lake.foreign("B", lake.remove("b1")); () }
+      override def beforeSettle(e: CommitEntry, t: EntryTable, slot: Long): Unit = throw new Crash
+    })
+    val txn = lake.begin(db)
+    lake.stage(txn, "A", 0, lake.remove("a1"), lake.add("x"))
+    lake.stage(txn, "B", 0, lake.remove("b1"), lake.add("y"))
+    intercept[Crash](db.commit(txn, Seq("A", "B").map(lake.written(_, 0))))
+    // The publish at 1, and the UNDO at 2 that somebody is about to put.
+    val late = {
+      val other = Lake.inMemory()
+      lake.memory.paths.foreach(p => lake.store.get(p).foreach(other.store.putIfAbsent(p, _)))
+      other.client().recover()
+      (1L to 2L).map(TablePath.slot(path, _)).map(slot => slot -> other.store.get(slot))
+    }
+    lake.foreign("A", lake.add("f"))
+    lake.foreign("A", lake.add("g"))
+    JsonStates.cleanUp(lake.store, path)
+    for ((slot, bytes) <- late; b <- bytes) lake.store.putIfAbsent(slot, b)
+    val others = Once {
+      val first = lake.client(new CommitObserver {
+        override def settled(e: CommitEntry, t: EntryTable, slot: Long): Unit = throw new Crash
+      })
+      intercept[Crash](first.recover())
+      assert(lake.head("A") == 4)
+    }
+    lake.memory.interceptGet = (file, get) => {
+      if (file == TablePath.slot(path, 3)) others()
+      get()
+    }
+    assert(lake.client().recover().failed.isEmpty)
+    assert(lake.live("A") == Set("a1", "f", "g") && lake.live("B").isEmpty)
+    val end = lake.client().timeline.refresh().status(1).flatMap(_.rolledBack)
+    assert(end.map(_.tables.head.version).contains(Some(4L)))
+  }
+
   /**
    * Version 1 of A is foreign and makes the entry conflict, 2 is foreign too, 3 is the CLOSE that
    * settles the entry, 4 is foreign. There are checkpoints of 1 and 4, and 0 to 2 are cleaned up.
