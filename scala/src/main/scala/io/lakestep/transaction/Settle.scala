@@ -164,10 +164,10 @@ private[transaction] final class Settle(world: World) {
     val state = states.stateAt(job.table.path, head)
     val previousMs = job.log.read(head).flatMap(_.info).flatMap(_.inCommitTimestampMs)
       .orElse(tail.slot(head).map(_.modifiedMs))
-    // The settling commit itself, where it is still there; else a version after it.
-    lazy val listed = tail.slots.reverseIterator.flatMap(s => job.log.read(s.version)).find { c =>
-      job.isOwn(c) && c.mark.exists(_.settles)
-    }
+    // The settling commit itself, where it is still there; else a version after it. Below a commit
+    // that is gone there may be one that landed in a deleted slot.
+    lazy val listed = tail.firstOfRun.getOrElse(head).to(head).reverseIterator
+      .flatMap(job.log.read).find(c => job.isOwn(c) && c.mark.exists(_.settles))
     def done(how: String) = {
       val unknown = if (how == "undone") Vector(Settle.UnknownResidue) else Vector.empty
       Done(

@@ -140,45 +140,76 @@ final class HiddenCommitSuite extends AnyFunSuite {
     }
   }
 
-  test("a late UNDO is not taken for the one that others put while the log is read") {
-    val lake = Lake.inMemory()
+  /** The entry published version 1 of A, then is to be rolled back; nobody has settled A yet. */
+  private class LateUndo {
+    val lake: Lake = Lake.inMemory()
     lake.create("A", "a1")
     lake.create("B", "b1")
-    val path = lake.path("A")
-    val db = lake.client(new CommitObserver {
+    val path: String = lake.path("A")
+    private val db = lake.client(new CommitObserver {
       override def ordered(e: CommitEntry): Unit = { lake.foreign("B", lake.remove("b1")); () }
       override def beforeSettle(e: CommitEntry, t: EntryTable, slot: Long): Unit = throw new Crash
     })
-    val txn = lake.begin(db)
+    private val txn = lake.begin(db)
     lake.stage(txn, "A", 0, lake.remove("a1"), lake.add("x"))
     lake.stage(txn, "B", 0, lake.remove("b1"), lake.add("y"))
     intercept[Crash](db.commit(txn, Seq("A", "B").map(lake.written(_, 0))))
-    // The publish at 1, and the UNDO at 2 that somebody is about to put.
-    val late = {
+
+    private val slots = (1L to 2L).map(TablePath.slot(path, _))
+    private val late = {
       val other = Lake.inMemory()
       lake.memory.paths.foreach(p => lake.store.get(p).foreach(other.store.putIfAbsent(p, _)))
       other.client().recover()
-      (1L to 2L).map(TablePath.slot(path, _)).map(slot => slot -> other.store.get(slot))
+      slots.map(other.store.get)
     }
-    lake.foreign("A", lake.add("f"))
-    lake.foreign("A", lake.add("g"))
-    JsonStates.cleanUp(lake.store, path)
-    for ((slot, bytes) <- late; b <- bytes) lake.store.putIfAbsent(slot, b)
-    val others = Once {
+
+    /** Sleepers put the publish in slot 1, and in slot 2 an UNDO. */
+    def sleepers(): Unit =
+      for ((slot, bytes) <- slots.zip(late); b <- bytes) lake.store.putIfAbsent(slot, b)
+
+    /** Somebody undoes A, and stops. */
+    def settleA(): Unit = {
       val first = lake.client(new CommitObserver {
         override def settled(e: CommitEntry, t: EntryTable, slot: Long): Unit = throw new Crash
       })
       intercept[Crash](first.recover())
-      assert(lake.head("A") == 4)
+      ()
     }
-    lake.memory.interceptGet = (file, get) => {
-      if (file == TablePath.slot(path, 3)) others()
+
+    /** The version of A at which it was undone, as the end of the entry says. */
+    def end(): Option[Long] = {
+      assert(lake.client().recover().failed.isEmpty)
+      assert(lake.live("A") == Set("a1", "f", "g") && lake.live("B").isEmpty)
+      val end = lake.client().timeline.refresh().status(1).flatMap(_.rolledBack)
+      end.flatMap(_.tables.head.version)
+    }
+  }
+
+  test("a late UNDO is not taken for the one that others put while the log is read") {
+    val s = new LateUndo
+    s.lake.foreign("A", s.lake.add("f"))
+    s.lake.foreign("A", s.lake.add("g"))
+    JsonStates.cleanUp(s.lake.store, s.path)
+    s.sleepers()
+    val others = Once {
+      s.settleA()
+      assert(s.lake.head("A") == 4)
+    }
+    s.lake.memory.interceptGet = (file, get) => {
+      if (file == TablePath.slot(s.path, 3)) others()
       get()
     }
-    assert(lake.client().recover().failed.isEmpty)
-    assert(lake.live("A") == Set("a1", "f", "g") && lake.live("B").isEmpty)
-    val end = lake.client().timeline.refresh().status(1).flatMap(_.rolledBack)
-    assert(end.map(_.tables.head.version).contains(Some(4L)))
+    assert(s.end().contains(4L))
+  }
+
+  test("a late UNDO is not taken for the one that was cleaned up") {
+    val s = new LateUndo
+    s.lake.foreign("A", s.lake.add("f"))
+    s.settleA()
+    s.lake.foreign("A", s.lake.add("g"))
+    JsonStates.cleanUp(s.lake.store, s.path)
+    s.sleepers()
+    assert(s.end().contains(4L))
   }
 
   /**
