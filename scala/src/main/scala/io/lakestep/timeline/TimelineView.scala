@@ -38,6 +38,17 @@ final case class TimelineView private (
   def lastMark(log: String, snapshot: Long): Option[(Long, Long)] =
     settled.getOrElse(log, Vector.empty).reverseIterator.find(_._1 <= snapshot)
 
+  /** Entries that write a log, newest first; of finished ones those that left a mark there. */
+  def writers(log: String): Iterator[EntryStatus] = {
+    val above = after(finished).reverseIterator.filter {
+      _.entry match {
+        case c: CommitEntry => c.tables.exists(_.log == log)
+        case _ => false
+      }
+    }
+    above ++ settled.getOrElse(log, Vector.empty).reverseIterator.flatMap(m => status(m._1))
+  }
+
   /** The slot of the last mark of a finished entry in a log, also of one above the prefix. */
   def lastSlot(log: String): Option[Long] =
     (lastMark(log, finished).map(_._2) ++ after(finished).flatMap { status =>

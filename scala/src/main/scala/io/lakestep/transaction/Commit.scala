@@ -55,6 +55,7 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
   }
 
   private val waiting = new Waiting(world)
+  private val late = new LateCommits(world)
 
   /** The conflict when this fails because an ABORT entry has ended the transaction meanwhile. */
   private def lateAbort(txn: BegunTransaction)(work: => Unit): Option[Conflict] =
@@ -295,7 +296,13 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       .copy(vectorUpdates = RowMerge.vectorUpdates(s.changes))
     val walked = walk(s.log, s.table.name, s.table.pin, ours)
     // After the listing: what was dropped before it, and perhaps made anew, has lost its binding.
-    val checked = if (bindings.holds(s.table.path, s.binding)) walked else Left(gone(s.table))
+    val checked =
+      if (bindings.holds(s.table.path, s.binding))
+        walked.filterOrElse(
+          seen => !late.mayBeIn(s.log, s.binding.log, s.table.pin, seen._1),
+          cleaned(s.table.name, s.log)
+        )
+      else Left(gone(s.table))
     for {
       seen <- checked
       (tail, head, commits) = seen
@@ -320,11 +327,19 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
   }
 
   private def checkRead(read: ReadTable): Either[Conflict, EntryRead] =
-    walk(log(read.path), read.name, read.pin, ConflictCheck.reading(read.reads)).map {
-      case (_, head, _) =>
+    walk(log(read.path), read.name, read.pin, ConflictCheck.reading(read.reads)).flatMap {
+      case (tail, head, _) =>
         val known = bindings.find(read.path).fold("")(_.log)
-        EntryRead(known, read.path, read.name, read.pin, head, read.reads)
+        Either.cond(
+          !late.mayBeIn(log(read.path), known, read.pin, tail),
+          EntryRead(known, read.path, read.name, read.pin, head, read.reads),
+          cleaned(read.name, log(read.path))
+        )
     }
+
+  /** What the transaction read cannot be told any more. */
+  private def cleaned(name: String, log: TableLog): Conflict =
+    Evidence(ConflictCheck.LogCleanedUp, name, log.path, None, Vector.empty)
 
   /** The commits after a pin, none of which conflicts, up to the head that was listed. */
   @tailrec

@@ -17,6 +17,8 @@ import io.lakestep.timeline.{CommitEntry, Completed, EntryStatus, EntryTable, Ti
 private[transaction] final class Pins(world: World, bindings: Bindings) {
   import world._
 
+  private val late = new LateCommits(world)
+
   /** The floor of each log that was last found to be ours. */
   private val verifiedFloors = new ConcurrentHashMap[String, (Long, Long)]
 
@@ -51,6 +53,7 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
     }
     val version = newest(table, tail, ceiling, lowest, txn.requestedAtMs)
     if (tail.slot(version).isEmpty && !tail.checkpoints.contains(version)) throw gone(path, version)
+    if (bound.exists(b => late.mayBeIn(table, b.log, version, tail))) throw gone(path, version)
     observer.pinned(txn.id, path, version)
     Pin(version, tail.slot(version).map(World.stamp))
   }

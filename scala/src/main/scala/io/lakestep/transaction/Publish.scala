@@ -64,6 +64,10 @@ private[transaction] final class Publish(world: World) {
           changes.parts(part - 1).protocol.isEmpty
       )
     val appId: String = Mark.appId(timeline.id, table.tableId)
+
+    /** Whether nobody else can commit from the base to the last part: none of these opens it. */
+    lazy val isAlone: Boolean =
+      table.closed && changes.parts.flatMap(_.protocol).forall(ForeignWriters.isFenced)
   }
 
   def apply(entry: CommitEntry, index: Int): Vote =
@@ -243,12 +247,16 @@ private[transaction] final class Publish(world: World) {
         }
       val mark = state.txnVersion(job.appId).map(StateMark.of).filter(_.entry >= job.entry.number)
       val known = listed.flatMap(_.mark).map(_.part).maxOption
+      // Everything above the base of a table that is closed throughout is ours.
+      def alone = Option.when(job.isAlone)((head - job.table.base).toInt)
       // A commit above every checkpoint is in the state; another one may stand in a deleted slot.
       val counted = listed.filterNot(c => tail.hasCheckpointFrom(c.version))
         .flatMap(_.mark).map(_.part).maxOption
-      // Of two commits of one part the first one landed in a deleted slot.
-      val slots =
-        listed.groupBy(_.mark.map(_.part)).values.map(_.map(_.version).max).toVector.sorted
+      // Of two commits of one part the first one landed in a deleted slot. Those that the walk has
+      // counted did not, and this listing may begin after them.
+      val further = listed.filter(_.mark.exists(_.part >= walk.part))
+      val slots = walk.slots ++
+        further.groupBy(_.mark.map(_.part)).values.map(_.map(_.version).max).toVector.sorted
       mark match {
         case Some(StateMark(entry, _)) if entry > job.entry.number => settled
         case Some(StateMark(_, MarkStatus.Published)) =>
@@ -257,9 +265,10 @@ private[transaction] final class Publish(world: World) {
             else Vote.Published(Vector(head))
           )
         case Some(StateMark(_, MarkStatus.Partly)) =>
-          Option.when(job.table.commits == 2)(job.table.first).orElse(counted) match {
+          Option.when(job.table.commits == 2)(job.table.first).orElse(alone).orElse(counted) match {
             case Some(part) if part >= job.last => Left(published(job, walk.copy(slots = slots)))
-            case Some(part) if isFenced(job, state) || allows(job, part + 1, state) =>
+            case Some(part)
+                if job.isAlone || isFenced(job, state) || allows(job, part + 1, state) =>
               Right(atHead(job, walk, state, head).copy(part = part + 1, slots = slots))
             case _ => Left(cleaned(job))
           }

@@ -17,6 +17,8 @@ import io.lakestep.timeline.{CommitEntry, EntryTable, SettledTable}
 private[transaction] final class Settle(world: World) {
   import world._
 
+  private val late = new LateCommits(world)
+
   private case class Job(entry: CommitEntry, index: Int) {
     val table: EntryTable = entry.tables(index)
     val log: TableLog = world.log(table.path)
@@ -94,7 +96,13 @@ private[transaction] final class Settle(world: World) {
       case Some(head) if !tail.isCompleteFrom(job.table.base + 1) => byState(job, tail, head)
       case Some(head) =>
         read(job.log, job.table.base + 1, head) match {
-          case Some(commits) => byCommits(job, tail, head, commits)
+          case Some(commits) =>
+            byCommits(job, tail, head, commits) match {
+              case Some(next) => next
+              case None if attempts == 0 =>
+                throw unfinished(job.entry, s"other writers of ${job.table.name} took every slot")
+              case None => look(job, attempts - 1)
+            }
           case None if attempts == 0 => throw unfinished(job.entry, "its log is being cleaned up")
           case None => look(job, attempts - 1)
         }
@@ -106,23 +114,30 @@ private[transaction] final class Settle(world: World) {
     Option.when(commits.size == to - from + 1)(commits)
   }
 
-  private def byCommits(job: Job, tail: LogTail, head: Long, commits: Vector[LogCommit]): Next = {
+  /** Nothing when the log has gone on since it was listed, and the state is needed to judge it. */
+  private def byCommits(
+      job: Job,
+      tail: LogTail,
+      head: Long,
+      commits: Vector[LogCommit]): Option[Next] = {
     val own = commits.filter(job.isOwn)
     // The last one: a publish above a close means that the close landed in a deleted slot.
     val end = own.lastOption.filter(_.mark.exists(_.settles))
     // The listing from before may be older than a clean-up; see `Publish`.
     val fresh = if (own.isEmpty || !amendments.checksAfterPut) tail else job.log.tail(tail.from)
     val newest = fresh.head.getOrElse(head)
-    val void = amendments.checksAfterPut &&
-      own.lastOption.exists(c => fresh.hasCheckpointFrom(c.version) && !isInState(job, newest, c))
+    val last = own.lastOption
+      .filter(c => amendments.checksAfterPut && fresh.hasCheckpointFrom(c.version))
+    def void = last.exists(!isInState(job, newest, _))
     val previousMs = commits.lastOption.flatMap(_.info).flatMap(_.inCommitTimestampMs)
       .orElse(tail.slot(head).map(_.modifiedMs)).orElse(job.table.inCommitTimestampMs)
     def stampsNow = commits.flatMap(_.actions).collect { case m: MetaData => m }.lastOption
       .fold(job.table.inCommitTimestamps)(PublishedCommit.keepsTimestamps)
     val parts = own.filter(_.mark.exists(_.kind == MarkKind.Publish))
-    if (void) byState(job, fresh, newest)
+    if (last.isDefined && newest > head) None
+    else if (void) Some(byState(job, fresh, newest))
     else
-      end match {
+      Some(end match {
         case Some(c) =>
           val how = if (c.mark.exists(_.kind == MarkKind.Close)) "closed" else "undone"
           Done(SettledTable(
@@ -136,7 +151,7 @@ private[transaction] final class Settle(world: World) {
         case None =>
           val since = commits.filter(c => c.version > parts.head.version && !job.isOwn(c))
           undo(head, UndoPlan(parts, since, around(job)), previousMs, stampsNow)
-      }
+      })
   }
 
   /** Whether the state agrees with our last listed commit, which may have landed in a deleted slot. */
@@ -149,10 +164,10 @@ private[transaction] final class Settle(world: World) {
     val state = states.stateAt(job.table.path, head)
     val previousMs = job.log.read(head).flatMap(_.info).flatMap(_.inCommitTimestampMs)
       .orElse(tail.slot(head).map(_.modifiedMs))
-    // The settling commit itself, where it is still there; else a version after it.
-    lazy val listed = tail.slots.reverseIterator.flatMap(s => job.log.read(s.version)).find { c =>
-      job.isOwn(c) && c.mark.exists(_.settles)
-    }
+    // The settling commit itself, where it is still there; else a version after it. Below a commit
+    // that is gone there may be one that landed in a deleted slot.
+    lazy val listed = tail.firstOfRun.getOrElse(head).to(head).reverseIterator
+      .flatMap(job.log.read).find(c => job.isOwn(c) && c.mark.exists(_.settles))
     def done(how: String) = {
       val unknown = if (how == "undone") Vector(Settle.UnknownResidue) else Vector.empty
       Done(
@@ -207,9 +222,15 @@ private[transaction] final class Settle(world: World) {
 
   private def around(job: Job): UndoPlan.Surroundings = {
     val path = job.table.path
-    lazy val before: Option[TableState] =
+    def read: Option[TableState] =
       try Some(states.stateAt(path, job.table.base))
       catch { case NonFatal(_) => None }
+    def isDoubtful = {
+      val tail = job.log.tail(job.table.base)
+      late.mayBeIn(job.log, job.table.log, job.table.base, tail)
+    }
+    // The listing after the reading.
+    lazy val before = read.filterNot(_ => isDoubtful)
     lazy val originals: Map[String, LiveFile] =
       before.fold(Map.empty[String, LiveFile])(_.liveFiles(job.changes.removes.map(_.path).toSet))
     val store = stores.forPath(path)

@@ -87,15 +87,10 @@ final class Judge(
   private def isClosed(t: EntryTable): Boolean =
     !world.dropped(t.path) && logs(t.path).headers.lift(t.base.toInt).exists(_.isClosed)
 
-  /** What is ordered over closed tables is committed, but for a clean-up between two parts. */
+  /** What is ordered over closed tables is committed; no transaction here opens one half-way. */
   private def overClosed(c: CommitEntry, a: Aborting): Unit =
-    if (isOverClosed(c)) {
-      val betweenParts = a.evidence.rule == ConflictCheck.LogCleanedUp &&
-        c.tables.exists(t => t.path == Alias.real(a.evidence.path) && t.parts > 1)
-      if (betweenParts) world.counts.event("closed tables rolled back between two parts")
-      else
-        violated(s"CLOSED entry ${c.number} was rolled back, over closed tables: ${a.evidence}")
-    }
+    if (isOverClosed(c))
+      violated(s"CLOSED entry ${c.number} was rolled back, over closed tables: ${a.evidence}")
 
   private final class SettledLog(
       val entry: CommitEntry,
@@ -207,8 +202,8 @@ final class Judge(
     world.counts.event("rolled back entry")
     if (e.rolledBack.isEmpty) violated(s"I6 entry ${c.number} is aborting and never ended")
     // With several commits a foreign one between them can undo the first of them.
-    val capable = c.tables.count(t => t.conflictCapable && t.reserve.isEmpty && !t.closed) +
-      c.tables.count(_.parts > 1)
+    val open = c.tables.filter(t => t.conflictCapable && t.reserve.isEmpty && !t.closed)
+    val capable = open.size + open.count(_.parts > 1)
     // A change of metadata, or a DROP, can conflict with a table of appends as well.
     val exposed = c.tables.exists(t => world.dropped(t.path)) || tables.exists { t =>
       !c.tables(t.index).conflictCapable &&
@@ -412,8 +407,13 @@ final class Judge(
     conflict.version.exists(v => world.wasDeleted(Alias.real(TablePath.slot(conflict.path, v)))) ||
       conflict.rule == ConflictCheck.LogCleanedUp &&
       (a.writes.map(w => w.table -> w.pin) ++ a.reads).exists { case (table, pin) =>
-        table == Alias.real(conflict.path) && world.wasDeleted(TablePath.slot(table, pin + 1))
+        table == Alias.real(conflict.path) &&
+        (world.wasDeleted(TablePath.slot(table, pin + 1)) || wasPutAgain(table, pin))
       }
+
+  /** Whether a commit up to a version was cleaned up, and another one put where it was. */
+  private def wasPutAgain(table: String, version: Long): Boolean =
+    (0L to version).exists(v => world.wasPutAgain(TablePath.slot(table, v)))
 
   private def conflictedBefore(a: Attempt): Boolean =
     a.writes.exists { w =>

@@ -3,7 +3,10 @@ package io.lakestep.simulation
 import io.lakestep.delta.TablePath
 import io.lakestep.storage.PutOutcome
 
-/** Writes a checkpoint of a table's newest version and deletes the commits before it. */
+/**
+ * Writes a checkpoint of a table's newest version and deletes the commits before it. Older
+ * checkpoints stay, as with delta-rs, so versions before the newest one may still be read.
+ */
 final class LogCleaner(world: World, client: SimulatedClient) {
 
   private val states = new SimulatedStates(client)

@@ -49,6 +49,11 @@ final class World(
     case _ => false
   }
 
+  def wasPutAgain(path: String): Boolean = store.changes.count {
+    case Created(_, p, _, _) => p == path
+    case _ => false
+  } > 1
+
   /** A name that no other file of the history has. */
   def token(): Int = {
     tokens += 1

@@ -3,7 +3,7 @@ package io.lakestep.transaction
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.delta._
-import io.lakestep.timeline.{CommitEntry, ReadSet}
+import io.lakestep.timeline.{CommitEntry, EntryTable, ReadSet}
 
 /** Entries whose owner died, over a table whose log was cleaned up before somebody came. */
 final class CleanedLogSuite extends AnyFunSuite {
@@ -40,7 +40,7 @@ final class CleanedLogSuite extends AnyFunSuite {
   }
 
   private val lake = Lake.inMemory()
-  import lake.{add, domain, metaData, protocol, remove, txn}
+  import lake.{add, commitInfo, domain, metaData, protocol, remove, txn}
 
   test("appends and rewrites of files that are still live are published at the head") {
     for (ours <- Seq(Seq(add("x")), Seq(remove("a1"), add("x")))) {
@@ -81,5 +81,70 @@ final class CleanedLogSuite extends AnyFunSuite {
       case other => fail(other.toString)
     }
     assert(lake.marks("A").isEmpty)
+  }
+
+  /** Has three commits of A; the client stops after `part`, then the log is cleaned up. */
+  private def stopped(lake: Lake, after: Int, clean: => Unit)(parts: Seq[Action]*): Unit = {
+    val db = lake.client(new CommitObserver {
+      override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+        if (part == after) throw new Crash
+    })
+    val txn = lake.begin(db)
+    parts.foreach(p => lake.stage(txn, "A", 0, p: _*))
+    intercept[Crash](db.commit(txn, Seq(lake.written("A", 0).copy(oneCommit = false))))
+    clean
+    JsonStates.cleanUp(lake.store, lake.path("A"))
+    ()
+  }
+
+  private def closed(): Lake = {
+    val lake = Lake.inMemory()
+    val closed = Map(ForeignWriters.Property -> ForeignWriters.Forbid)
+    lake.create("A", lake.protocol(ForeignWriters.Feature), closed, Seq("a1"))
+    lake
+  }
+
+  test("three commits of a closed table: nobody else can commit, so their number tells the part") {
+    for (after <- 1 to 2) {
+      val lake = closed()
+      stopped(lake, after, ())(Seq(add("x1")), Seq(remove("a1"), add("x2")), Seq(add("x3")))
+      lake.client().recover().finished match {
+        case Vector((_, Finished.Completed(_))) => ()
+        case other => fail(other.toString)
+      }
+      assert(lake.live("A") == Set("x1", "x2", "x3") && lake.head("A") == 3)
+    }
+  }
+
+  test("three commits, one of which opens the table: their number tells nothing; rolled back") {
+    val lake = closed()
+    val unset = commitInfo("UNSET TBLPROPERTIES")
+    unset.body.putObject("operationParameters")
+      .put("properties", s"""["${ForeignWriters.Property}"]""")
+    stopped(lake, 2, lake.foreign("A", add("f")))(
+      Seq(add("x1")),
+      Seq(unset, metaData("id-A")),
+      Seq(add("x3"))
+    )
+    lake.client().recover().finished match {
+      case Vector((_, Finished.RolledBack(c, _))) => assert(c.rule == ConflictCheck.LogCleanedUp)
+      case other => fail(other.toString)
+    }
+    assert(lake.live("A") == Set("a1", "f"))
+  }
+
+  test("a checkpoint made before the last commit was counted: the outcome names every slot") {
+    val lake = Lake.inMemory()
+    lake.create("A", "a1")
+    val db = lake.client(new CommitObserver {
+      override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+        if (part == 3) { JsonStates.checkpoint(lake.store, lake.path("A")); () }
+    })
+    val txn = lake.begin(db)
+    Seq("x1", "x2", "x3").foreach(x => lake.stage(txn, "A", 0, lake.add(x)))
+    db.commit(txn, Seq(lake.written("A", 0).copy(oneCommit = false))) match {
+      case CommitOutcome.Committed(_, slots) => assert(slots == Vector(Vector(1L, 2L, 3L)))
+      case other => fail(other.toString)
+    }
   }
 }

@@ -2,6 +2,7 @@ package io.lakestep.transaction
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.lakestep.LakestepException
 import io.lakestep.delta._
 import io.lakestep.timeline.{CommitEntry, EntryTable}
 
@@ -137,5 +138,149 @@ final class HiddenCommitSuite extends AnyFunSuite {
       case TransactionStatus.RolledBack(_, _, _) => assert(ours.isEmpty)
       case other => fail(other.toString)
     }
+  }
+
+  /** The entry published version 1 of A, then is to be rolled back; nobody has settled A yet. */
+  private class LateUndo {
+    val lake: Lake = Lake.inMemory()
+    lake.create("A", "a1")
+    lake.create("B", "b1")
+    val path: String = lake.path("A")
+    private val db = lake.client(new CommitObserver {
+      override def ordered(e: CommitEntry): Unit = { lake.foreign("B", lake.remove("b1")); () }
+      override def beforeSettle(e: CommitEntry, t: EntryTable, slot: Long): Unit = throw new Crash
+    })
+    private val txn = lake.begin(db)
+    lake.stage(txn, "A", 0, lake.remove("a1"), lake.add("x"))
+    lake.stage(txn, "B", 0, lake.remove("b1"), lake.add("y"))
+    intercept[Crash](db.commit(txn, Seq("A", "B").map(lake.written(_, 0))))
+
+    private val slots = (1L to 2L).map(TablePath.slot(path, _))
+    private val late = {
+      val other = Lake.inMemory()
+      lake.memory.paths.foreach(p => lake.store.get(p).foreach(other.store.putIfAbsent(p, _)))
+      other.client().recover()
+      slots.map(other.store.get)
+    }
+
+    /** Sleepers put the publish in slot 1, and in slot 2 an UNDO. */
+    def sleepers(): Unit =
+      for ((slot, bytes) <- slots.zip(late); b <- bytes) lake.store.putIfAbsent(slot, b)
+
+    /** Somebody undoes A, and stops. */
+    def settleA(): Unit = {
+      val first = lake.client(new CommitObserver {
+        override def settled(e: CommitEntry, t: EntryTable, slot: Long): Unit = throw new Crash
+      })
+      intercept[Crash](first.recover())
+      ()
+    }
+
+    /** The version of A at which it was undone, as the end of the entry says. */
+    def end(): Option[Long] = {
+      assert(lake.client().recover().failed.isEmpty)
+      assert(lake.live("A") == Set("a1", "f", "g") && lake.live("B").isEmpty)
+      val end = lake.client().timeline.refresh().status(1).flatMap(_.rolledBack)
+      end.flatMap(_.tables.head.version)
+    }
+  }
+
+  test("a late UNDO is not taken for the one that others put while the log is read") {
+    val s = new LateUndo
+    s.lake.foreign("A", s.lake.add("f"))
+    s.lake.foreign("A", s.lake.add("g"))
+    JsonStates.cleanUp(s.lake.store, s.path)
+    s.sleepers()
+    val others = Once {
+      s.settleA()
+      assert(s.lake.head("A") == 4)
+    }
+    s.lake.memory.interceptGet = (file, get) => {
+      if (file == TablePath.slot(s.path, 3)) others()
+      get()
+    }
+    assert(s.end().contains(4L))
+  }
+
+  test("a late UNDO is not taken for the one that was cleaned up") {
+    val s = new LateUndo
+    s.lake.foreign("A", s.lake.add("f"))
+    s.settleA()
+    s.lake.foreign("A", s.lake.add("g"))
+    JsonStates.cleanUp(s.lake.store, s.path)
+    s.sleepers()
+    assert(s.end().contains(4L))
+  }
+
+  /**
+   * Version 1 of A is foreign and makes the entry conflict, 2 is foreign too, 3 is the CLOSE that
+   * settles the entry, 4 is foreign. There are checkpoints of 1 and 4, and 0 to 2 are cleaned up.
+   * Then another CLOSE lands in slot 2, put by a client that fell asleep before others settled.
+   */
+  private class LateClose(isCleaned: Boolean = true) {
+    val lake: Lake = Lake.inMemory()
+    lake.create("A", "a1")
+    val path: String = lake.path("A")
+    val db: Database = lake.client()
+
+    /** A transaction from before the clean-up that has read version 3. */
+    lazy val early: BegunTransaction = lake.begin(db)
+
+    def run(): Unit = {
+      val late = Once {
+        JsonStates.checkpoint(lake.store, path)
+        lake.foreign("A", lake.remove("a2"), lake.add("a3"))
+        lake.client().recover()
+        assert(db.pin(early, path, -1) == 3)
+        lake.clock.advance(1)
+        lake.foreign("A", lake.add("f"))
+        JsonStates.checkpoint(lake.store, path)
+        if (isCleaned) (0L to 2L).foreach(v => lake.store.delete(TablePath.slot(path, v)))
+      }
+      val sleeper = lake.client(new CommitObserver {
+        override def ordered(e: CommitEntry): Unit = {
+          lake.foreign("A", lake.remove("a1"), lake.add("a2"))
+          ()
+        }
+        override def beforeSettle(e: CommitEntry, t: EntryTable, slot: Long): Unit = late()
+      })
+      val txn = lake.begin(sleeper)
+      lake.stage(txn, "A", 0, lake.remove("a1"), lake.add("x"))
+      sleeper.commit(txn, Seq(lake.written("A", 0))) match {
+        case CommitOutcome.Conflicted(c, _) => assert(c.rule == ConflictCheck.SameFile)
+        case other => fail(other.toString)
+      }
+      assert(lake.log("A").read(2).exists(_.mark.isDefined) == isCleaned)
+    }
+  }
+
+  test("a version whose state would be read across it cannot be pinned") {
+    val s = new LateClose
+    s.run()
+    // What anybody reads as version 3 by now is without version 2.
+    assert(s.lake.states.stateAt(s.path, 3).files.keySet == Set("a2"))
+    val gone = intercept[LakestepException](s.lake.client().pin(s.early, s.path, -1))
+    assert(gone.getCondition == "LAKESTEP_SNAPSHOT_GONE")
+    assert(s.lake.client().pin(s.lake.begin(s.db), s.path, -1) == 4)
+  }
+
+  test("a transaction that pinned such a version before cannot commit") {
+    val s = new LateClose
+    s.run()
+    s.lake.stage(s.early, "A", 3, s.lake.remove("a2"), s.lake.add("y"))
+    s.db.commit(s.early, Seq(s.lake.written("A", 3))) match {
+      case CommitOutcome.Conflicted(c, None) => assert(c.rule == ConflictCheck.LogCleanedUp)
+      case other => fail(other.toString)
+    }
+    assert(s.lake.live("A") == Set("a3", "f"))
+  }
+
+  test("the same versions, with nothing cleaned up, are pinned and validated") {
+    val s = new LateClose(isCleaned = false)
+    s.run()
+    assert(s.lake.client().pin(s.early, s.path, -1) == 3)
+    s.lake.stage(s.early, "A", 3, s.lake.remove("a3"), s.lake.add("y"))
+    assert(s.db.commit(s.early, Seq(s.lake.written("A", 3))).isInstanceOf[CommitOutcome.Committed])
+    assert(s.lake.live("A") == Set("f", "y"))
   }
 }
