@@ -90,6 +90,7 @@ target/adya/bin/adya:
 test-long: .venv/installed $(TEST_JAR) target/s3-jars target/hdfs-jars target/model-jars target/adya/bin/adya
 	LAKESTEP_TEST_LONG=1 project/sbt test
 	LAKESTEP_TEST_LONG=1 $(BIN)/python -m pytest tests -m long --durations=10
+	LAKESTEP_TEST_FAST_PATHS=off $(BIN)/python -m pytest tests -m 'not long'
 
 # The protocol's model at its large bounds, and broken variants of it that must fail.
 check-model: .venv/created target/model-jars
