@@ -15,12 +15,13 @@ from pyspark.sql import SparkSession
 import lakestep
 import transactions
 from arena import Arena
-from driver import Pool
+from driver import FAST_PATHS, Pool
 from lakestep import _build
 from plain_delta import FAST_START, FEW_TABLES, INTERPRETED, PlainDelta
 
 SMALL = {
     **FEW_TABLES,
+    **FAST_PATHS,
     "spark.master": "local[2]",
     "spark.driver.memory": "2g",
     "spark.driver.extraJavaOptions": FAST_START,
@@ -31,10 +32,6 @@ SMALL = {
     # Most tests look at the conflict itself; those of test_redo.py have the default.
     "spark.lakestep.commit.redoStatements": "false",
 }
-
-# What is only there to be fast can be left away: every test must pass without it.
-if os.environ.get("LAKESTEP_TEST_FAST_PATHS") == "off":
-    SMALL["spark.lakestep.reuseSnapshots"] = "false"
 
 # Else Spark's workers are whatever `python3` is on the path.
 os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -26,9 +26,17 @@ from plain_delta import FAST_START, FEW_TABLES
 TIMEOUT_S = 600
 TEST_JAR = Path(__file__).resolve().parents[1] / "target" / "lakestep-tests.jar"
 
+# What is only there to be fast can be left away: every test must pass without it.
+FAST_PATHS = (
+    {"spark.lakestep.reuseSnapshots": "false"}
+    if os.environ.get("LAKESTEP_TEST_FAST_PATHS") == "off"
+    else {}
+)
+
 # Short-lived processes: what is compiled less is started faster.
 SETTINGS = {
     **FEW_TABLES,
+    **FAST_PATHS,
     "spark.master": "local[2]",
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": FAST_START,
