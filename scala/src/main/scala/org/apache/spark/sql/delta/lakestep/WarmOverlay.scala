@@ -28,7 +28,8 @@ object WarmOverlay extends Logging {
         val warm = DeltaLog.forTable(session, base)
         val known = Option(warm.unsafeVolatileSnapshot).filter(_.version >= pin)
         val snapshot = known.getOrElse(warm.update())
-        if (cold.version == pin && files(snapshot) == files(cold)) {
+        // A table that is not there yet has nothing to take over.
+        if (pin >= 0 && cold.version == pin && files(snapshot) == files(cold)) {
           log.withSnapshotLockInterruptibly {
             install.invoke(
               log,
