@@ -458,7 +458,9 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     parts = s.changes.parts.size,
     conflictCapable =
       OurChanges.of(s.changes.parts, reads).isConflictCapable(s.changes.parts.size),
-    closed = isMode(s, ForeignWriters.Forbid),
+    // The property alone, set by somebody else, keeps nobody out.
+    closed = isMode(s, ForeignWriters.Forbid) &&
+      s.table.pinned.exists(p => ForeignWriters.isFenced(p.protocol)),
     reserve = None,
     reads = reads,
     actionsHash = s.changes.hash,

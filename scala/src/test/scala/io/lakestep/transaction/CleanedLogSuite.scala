@@ -104,6 +104,22 @@ final class CleanedLogSuite extends AnyFunSuite {
     lake
   }
 
+  test("a table whose property says closed, without the feature, does not count as closed") {
+    for (features <- Seq(Vector(ForeignWriters.Feature), Vector("appendOnly"))) {
+      val lake = Lake.inMemory()
+      val stated = Map(ForeignWriters.Property -> ForeignWriters.Forbid)
+      lake.create("A", lake.protocol(features: _*), stated, Seq("a1"))
+      val db = lake.client()
+      val txn = lake.begin(db)
+      lake.stage(txn, "A", 0, lake.remove("a1"))
+      db.commit(txn, Seq(lake.written("A", 0))) match {
+        case CommitOutcome.Committed(entry, _) =>
+          assert(entry.tables.map(_.closed) == Vector(features.contains(ForeignWriters.Feature)))
+        case other => fail(other.toString)
+      }
+    }
+  }
+
   test("three commits of a closed table: nobody else can commit, so their number tells the part") {
     for (after <- 1 to 2) {
       val lake = closed()
