@@ -53,7 +53,7 @@ def test_a_table_that_was_read_before_is_read_again_without_reconstructing_it(sp
     assert (inside[1] == outside[1]) == reuses
 
 
-def test_a_table_made_anew_by_others_is_not_taken_for_the_one_in_memory(spark, table, tmp_path):
+def test_a_table_made_anew_by_others_is_not_taken_for_the_one_in_memory(spark, tmp_path):
     path = f"{tmp_path}/t"
     for generation in ("first", "second"):
         shutil.rmtree(path, ignore_errors=True)
@@ -112,8 +112,7 @@ def test_after_a_commit_without_checksum_the_next_checkpoint_brings_one(spark, p
     path = location(spark, name)
     spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.checkpointInterval' = '5')")
     append(path, (3, "foreign"))
-    before = checksums(path)
-    assert 3 not in before
+    assert 3 not in checksums(path)
     for version in (4, 5, 6):
         begin(spark)
         spark.sql(f"INSERT INTO {name} VALUES ({version}, 'ours')")

@@ -94,7 +94,7 @@ object Lifecycle {
       case done: CommitOutcome.Committed =>
         Sessions.saw(session, transaction.database, done.entry.number)
         end(session, transaction)
-        afterPublish(session, transaction, done)
+        afterPublish(session, transaction, done.published)
         CommitReport(transaction.id, Some(done.entry.number), done.entry.tables.size)
       case CommitOutcome.NothingToCommit =>
         transaction.database.discard(transaction.begun, transaction.touchedPaths)
@@ -234,14 +234,12 @@ object Lifecycle {
   private def afterPublish(
       session: SparkSession,
       transaction: SessionTransaction,
-      done: CommitOutcome.Committed): Unit = {
-    val slots = done.entry.tables.map(_.path).zip(done.slots).toMap
+      published: Map[String, Vector[Long]]): Unit =
     for {
       table <- transaction.touched
-      published <- slots.get(table.uri)
+      slots <- published.get(table.uri)
       interval <- table.checkpointInterval
-    } DeltaHousekeeping.afterPublish(session, table.base, published, interval)
-  }
+    } DeltaHousekeeping.afterPublish(session, table.base, slots, interval)
 
   private def forget(session: SparkSession, transaction: SessionTransaction): Unit = {
     StagedWrites.forget(transaction.id)

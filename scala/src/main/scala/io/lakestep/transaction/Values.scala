@@ -80,9 +80,8 @@ object CommitOutcome {
   final case class Committed(entry: CommitEntry, slots: Vector[Vector[Long]])
       extends CommitOutcome {
 
-    /** The newest published version of each written table, by its path. */
-    def versions: Map[String, Long] =
-      entry.tables.map(_.path).zip(slots).collect { case (p, s) if s.nonEmpty => p -> s.last }.toMap
+    /** The published versions of each written table, by its path. */
+    def published: Map[String, Vector[Long]] = entry.tables.map(_.path).zip(slots).toMap
   }
 
   /** No statement changed anything. */

@@ -205,7 +205,9 @@ final class LakestepClient(
     val goesOn = answer match {
       case c: CommitOutcome.Committed =>
         seenEntry = seenEntry.max(c.entry.number)
-        seenVersions = seenVersions ++ c.versions.map { case (t, v) => Alias.real(t) -> v }
+        seenVersions = seenVersions ++ c.published.collect {
+          case (t, slots) if slots.nonEmpty => Alias.real(t) -> slots.last
+        }
         false
       case CommitOutcome.Conflicted(conflict, None) =>
         val goesOn = reruns > 0 && ConflictCheck.isOverData(conflict.rule) &&
