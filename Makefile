@@ -69,6 +69,11 @@ target/model-jars:
 	cp -R target/delta-jars .venv/share/lakestep/delta-jars
 	touch $@
 
+# Classes that the JVMs of tests need not load and check again each time.
+target/spark-classes.jsa: .venv/installed tests/fast_start.py
+	$(BIN)/python tests/fast_start.py
+	touch $@
+
 test: .venv/installed
 	rm -rf $(REPORTS)
 	$(MAKE) test-scala
@@ -78,7 +83,7 @@ test: .venv/installed
 test-scala:
 	project/sbt test
 
-test-python: .venv/installed $(TEST_JAR) target/s3-jars target/hdfs-jars target/model-jars
+test-python: .venv/installed $(TEST_JAR) target/spark-classes.jsa target/s3-jars target/hdfs-jars target/model-jars
 	$(BIN)/python -m pytest tests -m 'not long' --junitxml=$(REPORTS)/pytest.xml
 	LAKESTEP_TEST_API=connect $(BIN)/python -m pytest tests/test_python_api.py -m 'not classic' \
 	  --junitxml=$(REPORTS)/pytest-connect.xml
@@ -87,7 +92,7 @@ test-python: .venv/installed $(TEST_JAR) target/s3-jars target/hdfs-jars target/
 target/adya/bin/adya:
 	cargo install adya --version 0.1.0 --no-default-features --locked --root target/adya
 
-test-long: .venv/installed $(TEST_JAR) target/s3-jars target/hdfs-jars target/model-jars target/adya/bin/adya
+test-long: .venv/installed $(TEST_JAR) target/spark-classes.jsa target/s3-jars target/hdfs-jars target/model-jars target/adya/bin/adya
 	LAKESTEP_TEST_LONG=1 project/sbt test
 	LAKESTEP_TEST_LONG=1 $(BIN)/python -m pytest tests -m long --durations=10
 	LAKESTEP_TEST_FAST_PATHS=off $(BIN)/python -m pytest tests -m 'not long'

@@ -16,8 +16,9 @@ import lakestep
 import transactions
 from arena import Arena
 from driver import FAST_PATHS, Pool
+from fast_start import FAST_START, FEW_TABLES, INTERPRETED
 from lakestep import _build
-from plain_delta import FAST_START, FEW_TABLES, INTERPRETED, PlainDelta
+from plain_delta import PlainDelta
 
 SMALL = {
     **FEW_TABLES,

@@ -21,7 +21,7 @@ from concurrent.futures import Future
 from itertools import count
 from pathlib import Path
 
-from plain_delta import FAST_START, FEW_TABLES
+from fast_start import FAST_START, FEW_TABLES, INTERPRETED
 
 TIMEOUT_S = 600
 TEST_JAR = Path(__file__).resolve().parents[1] / "target" / "lakestep-tests.jar"
@@ -33,15 +33,14 @@ FAST_PATHS = (
     else {}
 )
 
-# Short-lived processes: what is compiled less is started faster.
 SETTINGS = {
     **FEW_TABLES,
     **FAST_PATHS,
+    **INTERPRETED,
     "spark.master": "local[2]",
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": FAST_START,
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",

@@ -15,23 +15,9 @@ from pathlib import Path
 import statement_kinds
 import table_kinds
 import table_state
+from fast_start import FAST_START, FEW_TABLES, INTERPRETED
 from statement_kinds import Target
 from transactions import condition_of
-
-# A short test is over before a better compiled program would pay.
-FAST_START = "-XX:+UseSerialGC"
-if "LAKESTEP_TEST_LONG" not in os.environ:
-    # Compiled that way a JVM has a fifth of the usual room for code, and soon forgets it again.
-    FAST_START += " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
-
-# Delta keeps the last state of 10,000 tables, more than a small JVM has room for.
-FEW_TABLES = {"spark.databricks.delta.delta.log.cacheSize": "30"}
-
-# Half of the time of a small statement goes into the texts of programs that run once.
-INTERPRETED = {
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.codegen.wholeStage": "false",
-}
 
 
 class PlainDelta:

@@ -18,7 +18,6 @@ from anomalies import APPEND, READ, Txn, check
 from driver import DriverDied, DriverError
 from lake import Lake
 from list_append import INSERTED, KEYS, TABLES
-from plain_delta import INTERPRETED
 
 DRIVERS = 4
 EACH = 2
@@ -113,7 +112,7 @@ class _Client:
 
     def __init__(self, lists, driver, part, tables, seed):
         self.lists = lists
-        self.session = driver.session(lists.lake.root, **INTERPRETED)
+        self.session = driver.session(lists.lake.root)
         self.part = part
         self.tables = tables
         self.random = random.Random(seed)

@@ -19,7 +19,6 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 
 from lake import Lake
-from plain_delta import INTERPRETED
 
 EXTENSION = next(Path(duckdb_extension_delta.__file__).parent.rglob("delta.duckdb_extension"))
 NEW = 1000
@@ -91,7 +90,7 @@ def test_every_read_of_a_foreign_client_is_a_table_after_some_commits(
     drivers, plain, tmp_path, number, commits
 ):
     lake = Lake(tmp_path)
-    settings = {**INTERPRETED, "spark.lakestep.commit.publishThreads": "8"}
+    settings = {"spark.lakestep.commit.publishThreads": "8"}
     writers = [driver.session(lake.root, **settings) for driver in drivers(number)]
     tables = [str(tmp_path / name) for name in ("left", "right")]
     for path, vectors in zip(tables, ("false", "true"), strict=True):
