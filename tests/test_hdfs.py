@@ -40,7 +40,8 @@ def condition(call):
 def test_transaction_over_tables_on_hdfs_and_on_a_local_disk(hdfs, drivers, tmp_path):
     session, other = (driver.session(**place(hdfs, "both")) for driver in drivers(2))
     local = Lake(tmp_path)
-    tables = [hdfs.table(session, "both/t0"), hdfs.table(session, "both/t1"), local.table("t2")]
+    remote = [hdfs.table(session, f"both/{name}") for name in ("t0", "odd tä=1+2%20")]
+    tables = [*remote, local.table("t2")]
     session.sql("BEGIN", *each(UPDATE, tables))
     assert rows(session, tables) == [[NEW, OTHER]] * 3
     assert rows(other, tables) == [[OLD, OTHER]] * 3

@@ -282,6 +282,25 @@ def test_writers_and_readers_state_their_transaction(spark, other_session, table
     assert other_session.read.format("delta").load(path).count() == 2
 
 
+def test_every_write_of_a_closed_table_is_a_transaction(spark, other_session, table, rows):
+    name = table("closed_to_others")
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('lakestep.foreignWriters' = 'forbid')")
+    spark.sql(f"INSERT INTO {name} VALUES (3, 'sql')")
+    frame = spark.createDataFrame([(4, "frame")], "id INT, v STRING")
+    frame.writeTo(name).append()
+    frame.write.format("delta").mode("append").saveAsTable(name)
+    other_session.sql(f"UPDATE {name} SET v = 'other' WHERE id = 3")
+    with lakestep.transaction(spark):
+        spark.sql(f"DELETE FROM {name} WHERE id = 1")
+        spark.sql(f"OPTIMIZE {name}")
+    assert rows(spark, name) == [(2, "b"), (3, "other"), (4, "frame"), (4, "frame")]
+    history = spark.sql(f"DESCRIBE HISTORY {name}").collect()
+    assert sum("lakestep" in str(commit) for commit in history) >= 5
+    spark.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES ('lakestep.foreignWriters')")
+    spark.sql(f"INSERT INTO {name} VALUES (5, 'open')")
+    assert rows(other_session, name)[-1] == (5, "open")
+
+
 def test_merge_states_its_transaction(spark, table, rows):
     name = table("merged")
     with lakestep.transaction(spark) as txn:

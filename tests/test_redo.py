@@ -174,6 +174,29 @@ def test_block_that_loses_again_and_again_goes_back_each_time_to_the_right_state
     lake.check_timeline()
 
 
+def test_optimize_stays_as_it_was_or_runs_again_like_any_statement(drivers, tmp_path):
+    [driver] = drivers(1)
+    lake = Lake(tmp_path, 3)
+    for path in lake.tables[:2]:
+        append(path, (5, "small"))
+    before = [files(path) for path in lake.tables]
+    run_block(
+        driver,
+        lake,
+        [(0, "OPTIMIZE {}"), (1, "OPTIMIZE {}"), (2, INSERT)],
+        lambda: disturb(lake),
+    )
+    assert [lake.rows(path) for path in lake.tables] == [
+        [(1, "old"), (2, "old"), (5, "small")],
+        [(1, "foreign"), (2, "old"), (5, "small")],
+        [(1, "old"), (2, "old"), (3, "own")],
+    ]
+    assert [len(DeltaTable(path).file_uris()) for path in lake.tables[:2]] == [1, 1]
+    # Of t1 the other wrote one file, and it was compacted twice; what follows ran twice, too.
+    assert [files(path) - n for path, n in zip(lake.tables, before, strict=True)] == [1, 3, 2]
+    lake.check_timeline()
+
+
 def test_statement_that_changes_the_session_is_not_run_twice(drivers, tmp_path):
     [driver] = drivers(1)
     lake = Lake(tmp_path, 2)

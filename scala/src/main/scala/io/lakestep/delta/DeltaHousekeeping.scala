@@ -8,6 +8,8 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.DeltaLog
 import org.apache.spark.sql.delta.lakestep.{OverlayRelation, PublishedChecksums, SparkInternals}
 
+import io.lakestep.storage.ObjectStores
+
 /** What Delta keeps beside a log: cache, checksums, checkpoints. Never decides a transaction. */
 object DeltaHousekeeping extends Logging {
 
@@ -32,20 +34,23 @@ object DeltaHousekeeping extends Logging {
    * the versions get their checksums, and a checkpoint is written where one is due. Failures are
    * logged: the transaction is committed whatever happens here.
    *
+   * @param stores for what need not survive a crash of the machine
    * @param slots the versions that were published, in their order; a fence among them counts for
    *   checkpoints, too: else a table in which each transaction makes two versions could go without
    *   for ever
    */
   def afterPublish(
       session: SparkSession,
+      stores: ObjectStores,
       table: Path,
       slots: Seq[Long],
       checkpointInterval: Int): Unit = {
     logged(s"Cached data of $table was not refreshed") {
-      session.catalog.refreshByPath(table.toString)
+      if (SparkInternals.hasCachedData(session)) session.catalog.refreshByPath(table.toString)
     }
     logged(s"No checksums of $table at versions ${slots.mkString(", ")}") {
-      new PublishedChecksums(session, DeltaLog.forTable(session, table)).write(slots)
+      val store = stores.forPath(table.toUri.toString)
+      new PublishedChecksums(session, DeltaLog.forTable(session, table), store).write(slots)
     }
     slots.find(slot => slot > 0 && slot % checkpointInterval == 0).foreach { slot =>
       logged(s"No checkpoint of $table at version $slot") {

@@ -12,7 +12,7 @@ import org.apache.spark.sql.delta.lakestep.DeltaState
  * gone from the log, and for the header of a table whose metadata a transaction changes.
  *
  * Reads in a session of its own: that of the user may be in the middle of its COMMIT, where no
- * statement of it is let through, and publishing threads keep the session of whoever made them.
+ * statement of it is let through.
  */
 object DeltaStateReader extends StateReader {
 

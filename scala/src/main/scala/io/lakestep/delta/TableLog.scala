@@ -108,24 +108,17 @@ final class TableLog(store: ObjectStore, val path: String) {
       LogCommit(version, parse(TablePath.slot(path, version), bytes))
     }
 
-  /** The staged commits of a segment, in order. Condition: LAKESTEP_LOG_CORRUPT. */
-  def staged(segment: String, pin: Long): Vector[LogCommit] = {
-    val folder = TablePath.staging(path, segment)
-    val versions = store.list(folder, "0").collect {
-      case f if CommitName.matches(f.name) => f.name.take(Digits).toLong
+  /**
+   * The staged commits of a segment after its pin, in order, or nothing when one is missing.
+   *
+   * Condition: LAKESTEP_LOG_CORRUPT.
+   */
+  def staged(segment: String, pin: Long, last: Long): Option[Vector[LogCommit]] = {
+    val commits = (pin + 1 to last).toVector.map { version =>
+      val file = TablePath.stagedSlot(path, segment, version)
+      store.get(file).map(bytes => LogCommit(version, parse(file, bytes)))
     }
-    versions.zipWithIndex.foreach { case (version, i) =>
-      if (version != pin + 1 + i)
-        throw corrupt(
-          s"$folder/${TablePath.slotName(pin + 1 + i)}",
-          "staged commits are not numbered one after another from the pinned version"
-        )
-    }
-    versions.map { v =>
-      val file = TablePath.stagedSlot(path, segment, v)
-      val bytes = store.get(file).getOrElse(throw corrupt(file, "it is missing"))
-      LogCommit(v, parse(file, bytes))
-    }
+    Option.when(commits.forall(_.isDefined))(commits.flatten)
   }
 }
 
@@ -140,14 +133,9 @@ object TableLog {
     catch {
       case NonFatal(e) =>
         val reason = String.valueOf(e.getMessage).takeWhile(_ != '\n')
-        throw Errors.caused("LAKESTEP_LOG_CORRUPT", e, parameters(file, reason): _*)
+        throw Errors.caused("LAKESTEP_LOG_CORRUPT", e, "file" -> file, "reason" -> reason)
     }
 
   def text(actions: Seq[Action]): Array[Byte] =
     actions.map(a => io.lakestep.Json.text(a.node)).mkString("", "\n", "\n").getBytes(UTF_8)
-
-  private def corrupt(file: String, reason: String) =
-    Errors("LAKESTEP_LOG_CORRUPT", parameters(file, reason): _*)
-
-  private def parameters(file: String, reason: String) = Seq("file" -> file, "reason" -> reason)
 }

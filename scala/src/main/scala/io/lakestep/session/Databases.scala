@@ -1,6 +1,6 @@
 package io.lakestep.session
 
-import java.util.concurrent.{ConcurrentHashMap, Executors, ThreadFactory}
+import java.util.concurrent.{ConcurrentHashMap, Executor, Executors, ThreadFactory}
 
 import scala.util.control.NonFatal
 
@@ -10,15 +10,22 @@ import org.apache.spark.sql.delta.lakestep.DeltaDeletionVectors
 
 import io.lakestep.{Clock, Errors, Ids, LakestepConf}
 import io.lakestep.delta.DeltaStateReader
-import io.lakestep.storage.HadoopObjectStores
+import io.lakestep.storage.{HadoopObjectStores, ObjectStores}
 import io.lakestep.transaction.{CommitObserver, Database, DatabaseOptions, PublishExecutor}
 
 /** One [[Database]] for each timeline root of this process, shared by its sessions. */
 object Databases {
 
   private val databases = new ConcurrentHashMap[String, Database]
+  private val quick = new ConcurrentHashMap[String, ObjectStores]
 
   def of(session: SparkSession): Database = databases.computeIfAbsent(root(session), open(session))
+
+  /** Stores like those of the database, for files that need not survive a crash of the machine. */
+  def quickStores(session: SparkSession): ObjectStores = quick.computeIfAbsent(
+    root(session),
+    _ => new HadoopObjectStores(session.sessionState.newHadoopConf(), durable = false)
+  )
 
   /** `spark.lakestep.root`, or `_lakestep` in the warehouse folder; qualified. */
   def root(session: SparkSession): String = {
@@ -52,9 +59,7 @@ object Databases {
         syncDataFiles = conf(LakestepConf.SyncFiles),
         conflicts = conf(LakestepConf.Strategy),
         longestWaitMs = conf(LakestepConf.TimeoutMs),
-        publishExecutor = PublishExecutor.on(
-          Executors.newFixedThreadPool(conf(LakestepConf.PublishThreads), Daemons)
-        )
+        publishExecutor = PublishExecutor.on(threads(conf(LakestepConf.PublishThreads)))
       )
     )
   }
@@ -65,6 +70,19 @@ object Databases {
       .getDeclaredConstructor()
       .newInstance()
       .asInstanceOf[CommitObserver]
+
+  /** Threads that read with the settings of the session for which they work. */
+  private def threads(number: Int): Executor = {
+    val pool = Executors.newFixedThreadPool(number, Daemons)
+    task => {
+      val caller = SparkSession.getActiveSession
+      pool.execute { () =>
+        caller.foreach(SparkSession.setActiveSession)
+        try task.run()
+        finally SparkSession.clearActiveSession()
+      }
+    }
+  }
 
   private object Daemons extends ThreadFactory {
     override def newThread(task: Runnable): Thread = {

@@ -234,12 +234,14 @@ object Lifecycle {
   private def afterPublish(
       session: SparkSession,
       transaction: SessionTransaction,
-      published: Map[String, Vector[Long]]): Unit =
+      published: Map[String, Vector[Long]]): Unit = {
+    val stores = Databases.quickStores(session)
     for {
       table <- transaction.touched
       slots <- published.get(table.uri)
       interval <- table.checkpointInterval
-    } DeltaHousekeeping.afterPublish(session, table.base, slots, interval)
+    } DeltaHousekeeping.afterPublish(session, stores, table.base, slots, interval)
+  }
 
   private def forget(session: SparkSession, transaction: SessionTransaction): Unit = {
     StagedWrites.forget(transaction.id)

@@ -111,7 +111,7 @@ final class TouchedTable(val base: Path, val pinned: Pin, val overlay: Path) {
       name = known.name,
       tableId = known.tableId,
       pin = pin,
-      stagedTo = Some(stagedTo),
+      stagedTo = stagedTo,
       inCommitTimestamps = known.inCommitTimestamps,
       rowTracking = known.rowTracking,
       rowIdHighWaterMark = known.rowIdHighWaterMark,

@@ -57,9 +57,16 @@ private[transaction] final class Bindings(
   def holds(path: String, binding: Binding): Boolean =
     Bindings.read(stores, TablePath.normalise(path)).contains(binding)
 
-  /** The table's binding; puts one when there is none. Conditions as `find`. */
-  def bind(path: String, timeline: String): Binding = find(path).getOrElse {
+  /**
+   * The table's binding, as it was when this client last read it; puts one when there is none. What
+   * became of it since is for `holds` to tell. Conditions as `find`.
+   */
+  def bind(path: String, timeline: String): Binding = {
     val table = TablePath.normalise(path)
+    Option(known.get(table)).orElse(find(path)).getOrElse(put(table, timeline))
+  }
+
+  private def put(table: String, timeline: String): Binding = {
     val file = TablePath.binding(table)
     val node = Json
       .obj()

@@ -35,7 +35,7 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       tables: Seq[WrittenTable],
       reads: Seq[ReadTable]): CommitOutcome = {
     val staged =
-      try Right(tables.toVector.map(stage(txn, _)))
+      try Right(inParallel(tables.toVector)(stage(txn, _)))
       catch { case NonFatal(e) => Left(e) }
     val gone = staged.toSeq.flatten.collectFirst { case Left(conflict) => conflict }
     val written = staged.map(_.collect { case Right(s) if !s.changes.isEmpty => s })
@@ -47,7 +47,7 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       case (Right(Vector()), None) => CommitOutcome.NothingToCommit
       case (Right(all), None) =>
         refuseOneLogTwice(all)
-        lateAbort(txn)(all.foreach(persist(txn, _))) match {
+        lateAbort(txn)(inParallel(all)(persist(txn, _))) match {
           case Some(conflict) => CommitOutcome.Conflicted(conflict)
           case None => order(txn, all, reads.toVector, options.maxAttempts)
         }
@@ -58,7 +58,7 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
   private val late = new LateCommits(world)
 
   /** The conflict when this fails because an ABORT entry has ended the transaction meanwhile. */
-  private def lateAbort(txn: BegunTransaction)(work: => Unit): Option[Conflict] =
+  private def lateAbort(txn: BegunTransaction)(work: => Any): Option[Conflict] =
     try {
       work
       None
@@ -69,12 +69,9 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     if (amendments.obeysAborts) timeline.refresh().aborted.get(txn.id) else None
 
   /** Steps 1 and 4. What was staged is gone when the table was deleted, or another is there. */
-  private def stage(txn: BegunTransaction, table: WrittenTable): Either[Conflict, Staged] = {
-    val commits = log(table.path).staged(txn.id, table.pin)
-    if (table.stagedTo.forall(last => commits.lastOption.exists(_.version == last)))
-      Right(flatten(txn, table, commits))
-    else Left(gone(table))
-  }
+  private def stage(txn: BegunTransaction, table: WrittenTable): Either[Conflict, Staged] =
+    log(table.path).staged(txn.id, table.pin, table.stagedTo).map(flatten(txn, table, _))
+      .toRight(gone(table))
 
   private def gone(table: WrittenTable): Conflict = Evidence(
     ConflictCheck.TableGone,
@@ -182,9 +179,9 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
         val checks = gaveUp.toLeft(()).flatMap(_ => early.getOrElse(check(txn, staged, reads)))
         checks.flatMap(makeEntry(txn, view, staged, _)) match {
           case Left(conflict) => CommitOutcome.Conflicted(conflict)
-          case Right(entry) =>
+          case Right((entry, changes)) =>
             place(entry, options.putAttempts, None) match {
-              case Placed.Ours => publish(entry)
+              case Placed.Ours => publish(entry, changes)
               case Placed.Unclear(cause) => CommitOutcome.Unknown(cause)
               case Placed.Theirs if attempts <= 1 => CommitOutcome.Conflicted(tooMany(view.next))
               case Placed.Theirs => order(txn, staged, reads, attempts - 1)
@@ -236,11 +233,11 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     try timeline.holds(entry)
     catch { case NonFatal(_) => None }
 
-  private def publish(entry: CommitEntry): CommitOutcome =
+  private def publish(entry: CommitEntry, changes: Vector[NetChanges]): CommitOutcome =
     try {
       observer.ordered(entry)
       val hash = Json.blake3(TimelineCodec.encode(entry))
-      finish(entry, hash, fresh = true) match {
+      finish.own(entry, hash, changes) match {
         case Finished.Completed(slots) => CommitOutcome.Committed(entry, slots)
         case Finished.RolledBack(conflict, _) =>
           CommitOutcome.Conflicted(conflict, Some(entry.number))
@@ -274,12 +271,12 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       txn: BegunTransaction,
       staged: Vector[Staged],
       reads: Vector[ReadTable]): Either[Conflict, (Vector[Checked], Vector[EntryRead])] = {
-    val written = staged.iterator.map(s => checkTable(s, readSet(txn, s))).toVector
+    val written = inParallel(staged)(s => checkTable(s, readSet(txn, s)))
     written.collectFirst { case Left(c) => c } match {
       case Some(conflict) => Left(conflict)
       case None =>
         val counted = if (isSerializable(txn)) reads else Vector.empty
-        val seen = counted.map(checkRead)
+        val seen = inParallel(counted)(checkRead)
         seen.collectFirst { case Left(c) => c } match {
           case Some(conflict) => Left(conflict)
           case None =>
@@ -402,18 +399,19 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       marked.lastOption.flatMap(_.mark).exists(isUnknown))
   }
 
-  /** The entry for what was checked; rows that were merged are durable before it. */
+  /** The entry for what was checked, with its net actions; merged rows are durable before it. */
   private def makeEntry(
       txn: BegunTransaction,
       view: TimelineView,
       staged: Vector[Staged],
-      checks: (Vector[Checked], Vector[EntryRead])): Either[Conflict, CommitEntry] = {
+      checks: (Vector[Checked], Vector[EntryRead]))
+      : Either[Conflict, (CommitEntry, Vector[NetChanges])] = {
     val (checked, reads) = checks
     val merged = staged.zip(checked).map { case (s, c) => s.copy(changes = c.changes) }
     val fresh = merged.zip(staged).collect { case (m, s) if m.changes ne s.changes => m }
-    lateAbort(txn)(fresh.foreach(persist(txn, _))).toLeft {
+    lateAbort(txn)(inParallel(fresh)(persist(txn, _))).toLeft {
       observer.validated(txn.id)
-      CommitEntry(
+      val entry = CommitEntry(
         number = view.next,
         previousHash = view.lastHash,
         timeMs = clock.nowMs(),
@@ -425,6 +423,7 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
         }),
         reads = reads
       )
+      entry -> merged.map(_.changes)
     }
   }
 

@@ -309,7 +309,7 @@ final class Database private[lakestep] (
     val view = timeline.refresh()
     val results = view.unfinished.flatMap { entry =>
       view.status(entry.number).map { status =>
-        entry -> (try Right(finish(entry, status.hash, fresh = false))
+        entry -> (try Right(finish(entry, status.hash))
         catch {
           case e: LakestepException if e.getCondition == "LAKESTEP_TIMELINE_CORRUPT" => throw e
           case NonFatal(e) => Left(e)

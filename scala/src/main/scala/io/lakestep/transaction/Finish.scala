@@ -3,7 +3,7 @@ package io.lakestep.transaction
 import scala.util.control.NonFatal
 
 import io.lakestep.LakestepException
-import io.lakestep.delta.TablePath
+import io.lakestep.delta.{NetChanges, TablePath}
 import io.lakestep.timeline._
 
 /**
@@ -18,21 +18,28 @@ private[transaction] final class Finish(world: World) {
   private val publish = new Publish(world)
   private val settle = new Settle(world)
 
-  /** @param fresh whether the caller has just ordered the entry, so that no outcome need be read */
-  def apply(entry: CommitEntry, hash: String, fresh: Boolean): Finished = {
+  /** An entry that may have an outcome already. */
+  def apply(entry: CommitEntry, hash: String): Finished = ending(entry, hash) {
+    keep(timeline.entryFile(entry.number))
+    def changes(index: Int) = world.changes(entry, entry.tables(index))
+    timeline.readOutcome(entry.number, hash).getOrElse(decide(entry, hash, changes))
+  }
+
+  /** The entry that the caller has just ordered, with its net actions table by table. */
+  def own(entry: CommitEntry, hash: String, changes: Vector[NetChanges]): Finished =
+    ending(entry, hash)(decide(entry, hash, changes))
+
+  private def ending(entry: CommitEntry, hash: String)(outcome: => Outcome): Finished = {
     val finished =
-      try {
-        if (!fresh) keep(timeline.entryFile(entry.number))
-        val known = if (fresh) None else timeline.readOutcome(entry.number, hash)
-        end(entry, hash, known.getOrElse(decide(entry, hash)))
-      } catch { case NonFatal(e) => ended(entry, hash).getOrElse(throw e) }
+      try end(entry, hash, outcome)
+      catch { case NonFatal(e) => ended(entry, hash).getOrElse(throw e) }
     cleanUp(entry)
     finished
   }
 
   /** Finishes the entry of another client; whoever cannot is told which one it is, whatever it is. */
   def help(entry: CommitEntry, hash: String): Finished =
-    try apply(entry, hash, fresh = false)
+    try apply(entry, hash)
     catch {
       case e: LakestepException if NamesEntry(e.getCondition) => throw e
       case NonFatal(e) => throw unfinished(entry, String.valueOf(e.getMessage), Some(e))
@@ -55,8 +62,8 @@ private[transaction] final class Finish(world: World) {
   }
 
   /** Steps 7 and 8. */
-  private def decide(entry: CommitEntry, hash: String): Outcome = {
-    val votes = publishAll(entry)
+  private def decide(entry: CommitEntry, hash: String, changes: Int => NetChanges): Outcome = {
+    val votes = publishAll(entry, changes)
     val existing =
       if (votes.exists(_.isInstanceOf[Vote.Settled])) timeline.readOutcome(entry.number, hash)
       else None
@@ -88,11 +95,11 @@ private[transaction] final class Finish(world: World) {
    * Fences first; then what foreign commits may still conflict with, then what is closed to them or
    * fenced, then blind appends. Each group at once, and only when all that was before it is in.
    */
-  private def publishAll(entry: CommitEntry): Vector[Vote] = {
+  private def publishAll(entry: CommitEntry, changes: Int => NetChanges): Vector[Vote] = {
     val all = entry.tables.indices.toVector
     def isReserved(i: Int) = entry.tables(i).reserve.isDefined
     val fences = if (amendments.reservesFirst) all.filter(isReserved) else Vector.empty
-    val reserved = inParallel(fences)(publish.reserve(entry, _))
+    val reserved = inParallel(fences)(i => publish.reserve(entry, i, changes(i)))
     val groups =
       if (amendments.conflictCapableFirst) {
         val (capable, appends) = all.partition(entry.tables(_).conflictCapable)
@@ -102,7 +109,8 @@ private[transaction] final class Finish(world: World) {
     if (!reserved.forall(isIn)) reserved
     else
       groups.foldLeft(Vector.empty[(Int, Vote)]) { (votes, group) =>
-        if (votes.forall(v => isIn(v._2))) votes ++ inParallel(group)(i => i -> publish(entry, i))
+        if (votes.forall(v => isIn(v._2)))
+          votes ++ inParallel(group)(i => i -> publish(entry, i, changes(i)))
         else votes
       }.sortBy(_._1).map(_._2)
   }
@@ -128,16 +136,10 @@ private[transaction] final class Finish(world: World) {
       catch { case NonFatal(_) => () }
     val id = entry.transaction.id
     attempt(observer.beforeCleanUp(id))
-    entry.tables.foreach { t =>
+    attempt(inParallel(entry.tables) { t =>
       attempt(stores.forPath(t.path).deleteFolder(TablePath.staging(t.path, id)))
-    }
+    })
     attempt(timeline.deleteRequested(id))
-  }
-
-  private def inParallel[A, B](items: Vector[A])(work: A => B): Vector[B] = {
-    val results = options.publishExecutor.run(items.map(i => () => work(i)))
-    results.collectFirst { case Left(cause) => throw cause }
-    results.collect { case Right(value) => value }
   }
 }
 

@@ -44,11 +44,14 @@ private[transaction] final class Publish(world: World) {
       rowIdHighWaterMark: Option[Long],
       put: Set[Long] = Set.empty)
 
-  /** @param last the part after which the work is done: 0, the fence, or the table's last one */
-  private case class Job(entry: CommitEntry, index: Int, last: Int) {
+  /**
+   * @param last the part after which the work is done: 0, the fence, or the table's last one
+   * @param read gives the table's net actions, which a walk may never need
+   */
+  private case class Job(entry: CommitEntry, index: Int, last: Int, read: () => NetChanges) {
     val table: EntryTable = entry.tables(index)
     val log: TableLog = world.log(table.path)
-    lazy val changes: NetChanges = world.changes(entry, table)
+    lazy val changes: NetChanges = read()
     def ours(part: Int): OurChanges =
       OurChanges.of(changes.parts.drop(part - 1), table.reads)
     def mark(part: Int): Mark =
@@ -70,11 +73,12 @@ private[transaction] final class Publish(world: World) {
       table.closed && changes.parts.flatMap(_.protocol).forall(ForeignWriters.isFenced)
   }
 
-  def apply(entry: CommitEntry, index: Int): Vote =
-    walk(Job(entry, index, entry.tables(index).parts))
+  def apply(entry: CommitEntry, index: Int, changes: => NetChanges): Vote =
+    walk(Job(entry, index, entry.tables(index).parts, () => changes))
 
   /** Only the fence of a table that has one; the vote says whether that, or more, is in the log. */
-  def reserve(entry: CommitEntry, index: Int): Vote = walk(Job(entry, index, last = 0))
+  def reserve(entry: CommitEntry, index: Int, changes: => NetChanges): Vote =
+    walk(Job(entry, index, last = 0, () => changes))
 
   private def walk(job: Job): Vote = {
     val table = job.table

@@ -45,8 +45,8 @@ final case class Rerun(statement: Int, txn: BegunTransaction)
  * A table with staged commits.
  *
  * @param tableId Delta table id
- * @param stagedTo newest staged commit that the session made; when it is no longer there, somebody
- *   has deleted the table with what was staged in it
+ * @param stagedTo newest staged commit that the session made, the pin for none; when one of them is
+ *   no longer there, somebody has deleted the table with what was staged in it
  * @param inCommitTimestamps whether the table kept in-commit timestamps at the pin
  * @param rowIdHighWaterMark of the pin, when the table tracks rows
  * @param pinned metadata and protocol at the pin; without it a log that is cleaned up under a
@@ -59,7 +59,7 @@ final case class WrittenTable(
     name: String,
     tableId: String,
     pin: Long,
-    stagedTo: Option[Long] = None,
+    stagedTo: Long,
     inCommitTimestamps: Boolean = false,
     rowTracking: Boolean = false,
     rowIdHighWaterMark: Option[Long] = None,

@@ -23,6 +23,13 @@ private[transaction] final class World(
 
   def log(path: String): TableLog = new TableLog(stores.forPath(path), path)
 
+  /** The same work on different tables, at once; throws the first failure when all have ended. */
+  def inParallel[A, B](items: Vector[A])(work: A => B): Vector[B] = {
+    val results = options.publishExecutor.run(items.map(i => () => work(i)))
+    results.collectFirst { case Left(cause) => throw cause }
+    results.collect { case Right(value) => value }
+  }
+
   /**
    * The net actions that an entry publishes in a table, checked against the hash in the entry.
    *

@@ -211,7 +211,7 @@ final class OpenTransaction(
     name = t.table,
     tableId = t.pinned.metadataId,
     pin = t.pin.version,
-    stagedTo = Some(t.last),
+    stagedTo = t.last,
     pinned = Some(PinnedHeader(t.pinned.metaData, t.pinned.protocol, t.pinned.domains.keySet)),
     oneCommit = !t.twoParts,
     reads = Option.unless(isAppend(t))(ReadSet.WholeTable)

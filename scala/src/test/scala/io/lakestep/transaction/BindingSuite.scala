@@ -53,7 +53,7 @@ final class BindingSuite extends AnyFunSuite {
       assert(s.db.pin(txn, s.lake.path(t), -1) == 0)
       if (t == "A") s.lake.stage(txn, t, 0, s.lake.add("x"))
     }
-    val both = Seq("A", "alias").map(s.lake.written(_, 0))
+    val both = Seq("A", "alias").map(s.lake.written(_, 0).copy(stagedTo = 1))
     assert(s.condition(s.db.commit(txn, both)) == "LAKESTEP_TABLE_TWICE")
     assert(s.db.timeline.refresh().next == 1)
   }

@@ -26,7 +26,7 @@ final class CollectorSuite extends AnyFunSuite {
     }
 
     def commit(txn: BegunTransaction): CommitOutcome =
-      lake.client().commit(txn, Seq(lake.written("A", 1).copy(stagedTo = Some(2L))))
+      lake.client().commit(txn, Seq(lake.written("A", 1).copy(stagedTo = 2L)))
   }
 
   test("an old transaction is ended, then its files go; its owner hears of it at COMMIT") {

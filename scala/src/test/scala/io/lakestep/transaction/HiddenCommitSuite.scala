@@ -48,7 +48,7 @@ final class HiddenCommitSuite extends AnyFunSuite {
 
     /** A transaction that began, and read version 0, before all that. */
     def commit(actions: Action*): CommitOutcome = {
-      val table = WrittenTable(path, "A", "id-A", 0)
+      val table = WrittenTable(path, "A", "id-A", 0, stagedTo = 1)
       lake.stage(txn, "A", 0, actions: _*)
       reader.commit(txn, Seq(table))
     }

@@ -2,6 +2,7 @@ package io.lakestep.transaction
 
 import java.util.concurrent.atomic.AtomicLong
 
+import scala.collection.concurrent.TrieMap
 import scala.util.control.ControlThrowable
 
 import io.lakestep.{Clock, Ids, Json}
@@ -141,15 +142,23 @@ private[lakestep] class Lake(
 
   /** One staged commit, after those that are staged already. */
   def stage(txn: BegunTransaction, table: String, pin: Long, actions: Action*): Unit = {
-    val staged = log(table).staged(txn.id, pin).size
-    val file = TablePath.stagedSlot(path(table), txn.id, pin + 1 + staged)
+    val version = pin + 1 + staged(txn, table)
+    val file = TablePath.stagedSlot(path(table), txn.id, version)
     val blind = actions.forall(a => !a.isInstanceOf[RemoveFile])
     val first =
       if (actions.exists(_.isInstanceOf[CommitInfo])) Nil else Seq(commitInfo("WRITE", blind))
     store.putIfAbsent(file, TableLog.text(first ++ actions))
+    lastStaged += table -> version
     ()
   }
 
+  /** How many commits a transaction has staged in a table. */
+  def staged(txn: BegunTransaction, table: String): Int =
+    store.list(TablePath.staging(path(table), txn.id), "0").count(_.name.endsWith(".json"))
+
+  private val lastStaged = TrieMap.empty[String, Long]
+
+  /** A table with what was last staged in it. */
   def written(table: String, pin: Long): WrittenTable = {
     val at = states.stateAt(path(table), pin)
     WrittenTable(
@@ -157,6 +166,7 @@ private[lakestep] class Lake(
       table,
       at.metadataId,
       pin,
+      lastStaged.getOrElse(table, pin),
       pinned = Some(PinnedHeader(at.metaData, at.protocol, at.domains.keySet))
     )
   }
@@ -210,7 +220,7 @@ private[lakestep] class TwoTables(
     if (rewriteA) lake.stage(txn, "A", 0, lake.remove("a1"), lake.add("a2"))
     else lake.stage(txn, "A", 0, lake.add("a2"))
     lake.stage(txn, "B", 0, lake.remove("b1"), lake.add("b2"))
-    db.commit(txn, Seq("A", "B").map(lake.written(_, 0).copy(stagedTo = Some(1L))))
+    db.commit(txn, Seq("A", "B").map(lake.written(_, 0).copy(stagedTo = 1L)))
   }
 }
 

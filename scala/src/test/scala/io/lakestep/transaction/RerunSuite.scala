@@ -87,7 +87,7 @@ final class RerunSuite extends AnyFunSuite {
         if (table == "D") Seq(lake.remove(s"d${pin + 1}"), lake.add("ours"))
         else Seq(lake.metaData("id-E", properties = Map("owner" -> "me")))
       lake.stage(txn, table, pin, actions: _*)
-      lake.written(table, pin).copy(stagedTo = Some(pin + 1))
+      lake.written(table, pin).copy(stagedTo = pin + 1)
     }
     val first = Seq("D", "E").map(stage(s.txn, _, 0))
     lake.foreign("E", lake.add("e2"))

@@ -41,7 +41,7 @@ final class ReserveSuite extends AnyFunSuite {
       val db = lake.client(observer, amendments = amendments)
       val txn = lake.begin(db)
       for (t <- names) lake.stage(txn, t, 0, lake.remove(file(t, 1)), lake.add(file(t, 2)))
-      db.commit(txn, names.map(lake.written(_, 0).copy(stagedTo = Some(1L))))
+      db.commit(txn, names.map(lake.written(_, 0).copy(stagedTo = 1L)))
     }
 
     /** What any other writer does: it refuses a feature that it does not know. */
@@ -218,7 +218,7 @@ final class ReserveSuite extends AnyFunSuite {
     val txn = s.lake.begin(db)
     s.lake.stage(txn, "A", 0, s.lake.remove("other-A"), s.lake.add("mine"))
     assert(s.run().isInstanceOf[CommitOutcome.Committed])
-    val written = s.lake.written("A", 0).copy(stagedTo = Some(1L))
+    val written = s.lake.written("A", 0).copy(stagedTo = 1L)
     assert(db.commit(txn, Seq(written)).isInstanceOf[CommitOutcome.Committed])
     assert(s.lake.live("A") == Set("a2", "mine"))
     assert(s.protocol("A").sameAs(s.before("A")))
@@ -231,7 +231,7 @@ final class ReserveSuite extends AnyFunSuite {
     s.lake.stage(txn, "A", 0, s.lake.protocol("appendOnly", "invariants", "rowTracking"))
     s.lake.stage(txn, "B", 0, s.lake.remove("b1"))
     s.lake.stage(other, "A", 0, s.lake.add("mine"))
-    def written(table: String) = s.lake.written(table, 0).copy(stagedTo = Some(1L))
+    def written(table: String) = s.lake.written(table, 0).copy(stagedTo = 1L)
     assert(db.commit(txn, Seq(written("A"), written("B"))).isInstanceOf[CommitOutcome.Committed])
     assert(s.kinds("A") == Vector(MarkKind.Reserve, MarkKind.Publish) && !s.isFenced("A"))
     assert(s.protocol("A").writerFeatures.exists(_("rowTracking")))

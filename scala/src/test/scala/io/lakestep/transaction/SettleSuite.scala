@@ -42,7 +42,7 @@ final class SettleSuite extends AnyFunSuite {
       // A helper by other rules that has not heard of the decision, and dies after its publish.
       val late = s.lake.client()
       val entry = late.timeline.refresh().unfinished.head
-      new Publish(new World(
+      val world = new World(
         late.timeline,
         s.lake.stores,
         s.lake.states,
@@ -52,7 +52,8 @@ final class SettleSuite extends AnyFunSuite {
         CommitObserver.Silent,
         DatabaseOptions(),
         Amendments.all
-      ))(entry, 0)
+      )
+      new Publish(world)(entry, 0, world.changes(entry, entry.tables.head))
       JsonStates.cleanUp(s.lake.store, path)
       ()
     }

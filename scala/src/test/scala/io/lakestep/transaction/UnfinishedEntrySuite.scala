@@ -181,7 +181,8 @@ final class UnfinishedEntrySuite extends AnyFunSuite {
     val db = lake.client()
     val txn = lake.begin(db)
     lake.store.putIfAbsent(TablePath.stagedSlot(lake.path("A"), txn.id, 1), "no commit".getBytes)
-    assert(error(db.commit(txn, Seq(lake.written("A", 0)))).getCondition == "LAKESTEP_LOG_CORRUPT")
+    val written = lake.written("A", 0).copy(stagedTo = 1)
+    assert(error(db.commit(txn, Seq(written))).getCondition == "LAKESTEP_LOG_CORRUPT")
     lake.memory.overwrite(
       TablePath.stagedSlot(lake.path("A"), txn.id, 1),
       TableLog.text(Seq(lake.add("x")))
@@ -191,7 +192,7 @@ final class UnfinishedEntrySuite extends AnyFunSuite {
       if (path.startsWith(net)) lake.memory.overwrite(path, "other".getBytes)
       put()
     }
-    assert(error(db.commit(txn, Seq(lake.written("A", 0)))).getCondition == "LAKESTEP_LOG_CORRUPT")
+    assert(error(db.commit(txn, Seq(written))).getCondition == "LAKESTEP_LOG_CORRUPT")
     assert(db.timeline.refresh().next == 1)
   }
 

@@ -1,22 +1,29 @@
 package org.apache.spark.sql.delta.lakestep
 
+import java.nio.charset.StandardCharsets.UTF_8
+
+import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.{DeltaLog, RecordChecksum, Snapshot, VersionChecksum}
 import org.apache.spark.sql.delta.actions.{Action, CommitInfo, Metadata}
 import org.apache.spark.sql.delta.hooks.ChecksumHook.WriteChecksum
 import org.apache.spark.sql.delta.sources.DeltaSQLConf
-import org.apache.spark.sql.delta.util.FileNames
+import org.apache.spark.sql.delta.util.{FileNames, JsonUtils}
+
+import io.lakestep.storage.{ObjectStore, PutOutcome}
 
 /**
  * Delta's checksum files of versions that a transaction published: `<version>.crc`, from which the
  * next reader and writer take protocol, metadata and sizes instead of reconstructing the state.
  *
  * Each is Delta's own sum of the checksum before it and the actions of the published commit. Where
- * the one before is missing there is none, until the next checkpoint brings one.
+ * the one before is missing there is none, until the next checkpoint brings one. They are read and
+ * put by a store of ours: to rename one file on a local disk Delta starts eight processes.
  */
 final class PublishedChecksums(
     override protected val spark: SparkSession,
-    override val deltaLog: DeltaLog)
+    override val deltaLog: DeltaLog,
+    store: ObjectStore)
     extends RecordChecksum {
 
   /** @param versions the table's published commits, in their order */
@@ -24,7 +31,7 @@ final class PublishedChecksums(
     if (spark.sessionState.conf.getConf(DeltaSQLConf.DELTA_WRITE_CHECKSUM_ENABLED)) {
       versions.foldLeft(Option.empty[(Long, VersionChecksum)]) { (last, version) =>
         val before = last.collect { case (v, sum) if v == version - 1 => sum }
-          .orElse(deltaLog.readChecksum(version - 1))
+          .orElse(inMemory(version - 1)).orElse(deltaLog.readChecksum(version - 1))
         val checksum = before.flatMap(after(_, version))
         checksum.foreach(writeChecksumFile(version, _))
         checksum.map(version -> _)
@@ -34,7 +41,8 @@ final class PublishedChecksums(
 
   private def after(before: VersionChecksum, version: Long): Option[VersionChecksum] = {
     val file = FileNames.unsafeDeltaFile(deltaLog.logPath, version)
-    val actions = deltaLog.store.read(file, deltaLog.newDeltaHadoopConf()).map(Action.fromJson)
+    val lines = store.get(text(file)).map(new String(_, UTF_8).linesIterator).getOrElse(Iterator())
+    val actions = lines.map(Action.fromJson).toVector
     val info = actions.collectFirst { case c: CommitInfo => c }
     info.filter(PublishedChecksums.adds).flatMap { info =>
       incrementallyDeriveChecksum(
@@ -53,6 +61,23 @@ final class PublishedChecksums(
       ).toOption
     }
   }
+
+  private def inMemory(version: Long): Option[VersionChecksum] =
+    Option(deltaLog.unsafeVolatileSnapshot).filter(_.version == version).flatMap(_.checksumOpt)
+
+  override protected def writeChecksumFile(version: Long, checksum: VersionChecksum): Unit = {
+    val isByProtocol =
+      spark.sessionState.conf.getConf(DeltaSQLConf.DELTA_CHECKSUM_HISTOGRAM_FIELD_FOLLOWS_PROTOCOL)
+    val json =
+      if (isByProtocol) JsonUtils.toJson(checksum) else JsonUtils.toJson(checksum.toLegacy)
+    val file = text(FileNames.checksumFile(deltaLog.logPath, version))
+    store.putIfAbsent(file, s"$json\n".getBytes(UTF_8)) match {
+      case PutOutcome.Unknown(cause) => throw cause
+      case _ => ()
+    }
+  }
+
+  private def text(file: Path): String = file.toUri.toString
 }
 
 object PublishedChecksums {

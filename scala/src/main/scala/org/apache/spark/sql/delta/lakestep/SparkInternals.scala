@@ -22,9 +22,15 @@ object SparkInternals {
   def driver: Option[(SparkConf, SparkContext)] =
     for (env <- Option(SparkEnv.get); context <- SparkContext.getActive) yield (env.conf, context)
 
+  private def cacheManager(session: SparkSession): CacheManager =
+    session.asInstanceOf[classic.SparkSession].sharedState.cacheManager
+
+  /** Whether any query of this Spark is cached. */
+  def hasCachedData(session: SparkSession): Boolean = !cacheManager(session).isEmpty
+
   /** Drops the cached data whose plan holds such a node, in whatever state the session is. */
   def uncache(session: SparkSession)(holds: LogicalPlan => Boolean): Unit = {
-    val manager = session.asInstanceOf[classic.SparkSession].sharedState.cacheManager
+    val manager = cacheManager(session)
     if (!manager.isEmpty) {
       // What is public takes a name, or a plan that it normalizes again by the session's rules.
       val uncacheByCondition = classOf[CacheManager].getDeclaredMethod(
