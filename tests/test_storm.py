@@ -84,7 +84,7 @@ def replay(names, writers):
 
 @pytest.mark.parametrize(
     ("number", "commits"),
-    [pytest.param(2, 3, id="small"), pytest.param(4, 40, id="full", marks=pytest.mark.long)],
+    [pytest.param(2, 3, id="small"), pytest.param(4, 20, id="full", marks=pytest.mark.long)],
 )
 def test_every_read_of_a_foreign_client_is_a_table_after_some_commits(
     drivers, plain, tmp_path, number, commits
