@@ -11,10 +11,11 @@ import io.lakestep.storage.{ObjectStore, PutOutcome}
 /**
  * The one order of a database: numbered entries under `<root>/timeline`, each put once.
  *
- * Finished entries are kept in memory, so reading again costs one listing from the first unfinished
- * number on. Every entry that is read is checked against the hash of the one before it. A file that
- * is corrupt, half-written or out of the chain: LAKESTEP_TIMELINE_CORRUPT, naming the file. Any number
- * of threads may use one timeline.
+ * Entries are kept in memory. The first reading lists the folder, so that a hole is found; further
+ * ones ask for the next number, and for the end of each entry that had none, however long the
+ * timeline is. Every entry that is read is checked against the hash of the one before it. A file
+ * that is corrupt, half-written or out of the chain: LAKESTEP_TIMELINE_CORRUPT, naming the file. Any
+ * number of threads may use one timeline.
  *
  * @param root the folder with `format.json`
  * @param putAttempts how often a put without a clear answer is repeated
@@ -81,54 +82,74 @@ final class Timeline(store: ObjectStore, val root: String, ids: Ids, putAttempts
   /** The timeline as it is now: everything that was put before this call. */
   def refresh(): TimelineView = {
     val start = cache.get
-    val from = start.finished + 1
-    val names = store.list(folder, numbered(from)).map(_.name).toSet
-    val newest =
-      names.iterator.collect { case EntryName(n) => n.toLong }.maxOption.getOrElse(start.next - 1)
-    val known = start.after(start.finished)
-    val prefix = known.foldLeft(start.finishedPrefix) { (view, status) =>
-      view.append(withEnd(status, names))
-    }
-    val view = (start.next to newest).foldLeft(prefix) { (view, number) =>
-      view.append(withEnd(readEntry(number, view), names))
-    }
+    val view =
+      if (start.statuses.isEmpty) readAll()
+      else onward(start.after(start.finished).foldLeft(start.finishedPrefix) { (view, status) =>
+        view.append(withEnd(status))
+      })
     cache.updateAndGet(_.merge(view))
+  }
+
+  @tailrec
+  private def onward(view: TimelineView): TimelineView = readEntry(view.next, view) match {
+    case Some(status) => onward(view.append(withEnd(status)))
+    case None => view
+  }
+
+  private def readAll(): TimelineView = {
+    val names = store.list(folder, numbered(TimelineEntry.First)).map(_.name).toSet
+    val newest = names.iterator.collect { case EntryName(n) => n.toLong }.maxOption
+    (TimelineEntry.First to newest.getOrElse(0L)).foldLeft(TimelineView.empty) { (view, number) =>
+      val status = readEntry(number, view).getOrElse(
+        throw Fields.corrupt(entryFile(number), "it is missing before a later entry")
+      )
+      view.append(if (names(s"${numbered(number)}.outcome.json")) withEnd(status) else status)
+    }
   }
 
   /** Whether nothing was put after what is known, at the cost of one small read. */
   def isCurrent: Boolean = !store.exists(entryFile(known.next))
 
-  private def readEntry(number: Long, before: TimelineView): EntryStatus = {
+  private def readEntry(number: Long, before: TimelineView): Option[EntryStatus] = {
     val file = entryFile(number)
-    val bytes =
-      store.get(file).getOrElse(throw Fields.corrupt(file, "it is missing before a later entry"))
-    val entry = TimelineCodec.decodeEntry(file, bytes)
-    if (entry.number != number) throw Fields.corrupt(file, s"it says it is entry ${entry.number}")
-    if (entry.previousHash != before.lastHash)
-      throw Fields.corrupt(file, s"the hash that it holds is not that of entry ${number - 1}")
-    EntryStatus(entry, Json.blake3(bytes), None, None)
+    store.get(file).map { bytes =>
+      val entry = TimelineCodec.decodeEntry(file, bytes)
+      if (entry.number != number)
+        throw Fields.corrupt(file, s"it says it is entry ${entry.number}")
+      if (entry.previousHash != before.lastHash)
+        throw Fields.corrupt(file, s"the hash that it holds is not that of entry ${number - 1}")
+      EntryStatus(entry, Json.blake3(bytes), None, None)
+    }
   }
 
-  private def withEnd(status: EntryStatus, names: Set[String]): EntryStatus = {
-    val number = status.entry.number
-    val outcome = status.outcome.orElse(
-      Option.when(names(s"${numbered(number)}.outcome.json"))(readOutcome(
-        number,
-        status.hash
-      )).flatten
-    )
-    val rolledBack = status.rolledBack.orElse(
-      Option.when(names(s"${numbered(number)}.rolled_back.json"))(readRolledBack(
-        number,
-        status.hash
-      )).flatten
-    )
-    status.copy(outcome = outcome, rolledBack = rolledBack)
-  }
+  private def withEnd(status: EntryStatus): EntryStatus =
+    if (status.isFinished) status
+    else {
+      val number = status.entry.number
+      val outcome = status.outcome.orElse(readOutcome(number, status.hash))
+      val rolledBack = outcome match {
+        case Some(_: Aborting) => readRolledBack(number, status.hash)
+        case _ => None
+      }
+      status.copy(outcome = outcome, rolledBack = rolledBack)
+    }
 
   /** Puts the entry under its number; what the store answered. */
-  def putEntry(entry: TimelineEntry): PutOutcome =
-    store.putIfAbsent(entryFile(entry.number), TimelineCodec.encode(entry))
+  def putEntry(entry: TimelineEntry): PutOutcome = {
+    val bytes = TimelineCodec.encode(entry)
+    val put = store.putIfAbsent(entryFile(entry.number), bytes)
+    if (put == PutOutcome.Created) {
+      val status = EntryStatus(entry, Json.blake3(bytes), None, None)
+      learn(view => if (view.next == entry.number) view.append(status) else view)
+    }
+    put
+  }
+
+  /** What this client has put need not be read. */
+  private def learn(more: TimelineView => TimelineView): Unit = {
+    cache.updateAndGet(more(_))
+    ()
+  }
 
   /** Whether entry `number` exists, and is this one. */
   def holds(entry: TimelineEntry): Option[Boolean] =
@@ -158,10 +179,13 @@ final class Timeline(store: ObjectStore, val root: String, ids: Ids, putAttempts
    *
    * Condition: LAKESTEP_OUTCOME_UNKNOWN when the store gives no clear answer again and again.
    */
-  def decide(outcome: Outcome): Outcome =
-    putOrRead(outcomeFile(outcome.number), TimelineCodec.encode(outcome), outcome) {
+  def decide(outcome: Outcome): Outcome = {
+    val decided = putOrRead(outcomeFile(outcome.number), TimelineCodec.encode(outcome), outcome) {
       readOutcome(outcome.number, outcome.entryHash)
     }
+    learn(_.decided(decided))
+    decided
+  }
 
   /** Puts the end of a rolled-back entry, or gives the one that is there. Condition as `decide`. */
   def endRollback(end: RolledBack): RolledBack =

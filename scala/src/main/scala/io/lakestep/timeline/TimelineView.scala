@@ -81,6 +81,15 @@ final case class TimelineView private (
   /** The entries up to the last of the finished prefix. */
   def finishedPrefix: TimelineView = shorter.getOrElse(this)
 
+  /** This view, in which an entry has an outcome; as it is when it does not know the entry. */
+  def decided(outcome: Outcome): TimelineView =
+    after(finished).foldLeft(finishedPrefix) { (view, status) =>
+      val isMeant = status.entry.number == outcome.number && status.hash == outcome.entryHash
+      view.append(
+        if (isMeant) status.copy(outcome = status.outcome.orElse(Some(outcome))) else status
+      )
+    }
+
   /** This view and one more entry. */
   def append(status: EntryStatus): TimelineView = {
     val number = status.entry.number

@@ -72,12 +72,14 @@ final class MemoryStore(clock: Clock) extends ObjectStore {
   @volatile var failDelete: String => Unit = _ => ()
 
   override def delete(path: String): Unit = {
+    count(s"delete $path")
     failDelete(path)
     synchronized { files -= path }
   }
 
-  override def deleteFolder(dir: String): Unit = synchronized {
-    files = files.filterNot(_._1.startsWith(s"$dir/"))
+  override def deleteFolder(dir: String): Unit = {
+    count(s"delete $dir")
+    synchronized { files = files.filterNot(_._1.startsWith(s"$dir/")) }
   }
 
   /** Stands before every sync; may throw. */

@@ -229,14 +229,27 @@ final class TimelineSuite extends AnyFunSuite {
     assert(timeline.decide(Aborting(2, hash, 2, conflict)) == first)
   }
 
-  test("finished entries are not read again") {
+  test("only the next number, and the end of entries that had none, are read again") {
     val f = new Fixture
     val timeline = f.open()
     f.fill(timeline)
     timeline.refresh()
     f.store.requests = Vector.empty
     timeline.refresh()
-    assert(f.store.requests.size == 1)
+    def name(number: Long, end: String) = s"get ${f.file(f"$number%020d$end.json")}"
+    assert(f.store.requests == Vector(name(2, ".outcome"), name(3, ".outcome"), name(4, "")))
+  }
+
+  test("what this client has put is not read") {
+    val f = new Fixture
+    val timeline = f.open()
+    timeline.refresh()
+    timeline.putEntry(commit(1, "", "t1"))
+    timeline.decide(Completed(1, timeline.known.lastHash, 5, Vector(Vector(8), Vector(9))))
+    assert(timeline.known.finished == 1 && timeline.known == f.open().refresh())
+    f.store.requests = Vector.empty
+    assert(timeline.refresh().next == 2)
+    assert(f.store.requests == Vector(s"get ${f.file(f"${2}%020d.json")}"))
   }
 
   test("a half-written entry, a broken chain, a hole and a foreign outcome are named") {
