@@ -1,6 +1,6 @@
-"""What a transaction costs: the same three statements with Lakestep and without, paired.
+"""What a transaction costs: the same statements with Lakestep and without, paired.
 
-One driver runs them in a transaction, the other one on stock Delta, each on its own copy of two
+One driver runs them in a transaction, the other one on stock Delta, each on its own copy of the
 tables. They take turns round by round in one run, and the one that is not its turn waits; so what
 disturbs the machine disturbs both. At the end both copies must hold the same rows.
 
@@ -15,12 +15,13 @@ import json
 import os
 import platform
 import random
+import re
 import shutil
 import signal
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -28,16 +29,15 @@ from typing import Any
 from driver import Driver
 from rich.console import Console
 from rich.progress import track
+from scenarios import GENERATED, THREE, Scenario, tpch_scenarios
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 RESULTS = REPOSITORY / "benchmarks" / "results.json"
 README = REPOSITORY / "benchmarks" / "README.md"
 BEGIN_MARK, END_MARK = "<!-- overhead: written by overhead.py -->", "<!-- end of overhead -->"
 
-TABLES = ("facts", "dims")
-ROWS = 100_000
 STEPS = ("INSERT", "INSERT … SELECT", "UPDATE")
-SUM = "SELECT count(*), sum(id), sum(CAST(xxhash64(id, k, v) AS DECIMAL(38, 0))) FROM {}"
+SUM = "SELECT count(*), sum(CAST(xxhash64(*) AS DECIMAL(38, 0))) FROM {}"
 
 PLAIN, LAKESTEP, NO_SYNC = "plain Delta", "Lakestep", "Lakestep, no fsync"
 
@@ -47,27 +47,18 @@ COUNTING = {
 }
 
 
-def statements(number: int) -> list[str]:
-    """Return the three statements of a round."""
-    return [
-        f"INSERT INTO facts VALUES ({-number}, 1, 1), ({-number}, 2, 2)",
-        f"INSERT INTO facts SELECT id + 1000000, k, v FROM dims WHERE id % 100 = {number % 100}",
-        f"UPDATE dims SET v = v + 1 WHERE id % 100 = {number % 100}",
-    ]
-
-
 def in_transaction(body: Sequence[str]) -> list[str]:
     """Return statements as one transaction."""
     return ["BEGIN", *body, "COMMIT"]
 
 
-def make_tables(driver: Driver, folder: str, names: Sequence[str]) -> None:
-    """Make tables of `ROWS` rows in two files."""
-    for name in names:
+def make_tables(driver: Driver, folder: str, tables: Mapping[str, str]) -> None:
+    """Make tables, each from the query that names its first rows; those that exist stay."""
+    for name, query in tables.items():
         driver.call(
             "sql",
-            statement=f"CREATE TABLE {name} USING delta LOCATION '{folder}/{name}' AS"
-            f" SELECT id, CAST(id % 7 AS INT) AS k, id % 1000 AS v FROM range(0, {ROWS}, 1, 2)",
+            statement=f"CREATE TABLE IF NOT EXISTS {name} USING delta"
+            f" LOCATION '{folder}/{name}' AS {query}",
         )
 
 
@@ -79,44 +70,54 @@ def interval(ratio: Callable[[list[int]], float], size: int, seed: int) -> tuple
 
 
 class Timing:
-    """Takes turns between the drivers and keeps the seconds of every round."""
+    """Takes turns between the drivers and keeps the seconds of every round of a scenario."""
 
-    def __init__(self, drivers: dict[str, Driver], seed: int) -> None:
+    def __init__(self, scenario: Scenario, drivers: Mapping[str, Driver], seed: int) -> None:
+        self._scenario = scenario
         self._drivers = drivers
         self._chance = random.Random(seed)
         self._seed = seed
         self.seconds: dict[str, list[list[float]]] = {name: [] for name in drivers}
 
-    def round(self, number: int, *, keep: bool) -> None:
-        """Run one round on every driver, in random order."""
+    def run(self, *, rounds: int, warm_up: int) -> None:
+        """Run the rounds; raise if the copies of a table differ at the end."""
+        for number in track(range(warm_up + rounds), self._scenario.name, transient=True):
+            self._round(number, keep=number >= warm_up)
+        for table in self._scenario.tables:
+            sums = [
+                driver.call("sql", statement=SUM.format(table)) for driver in self._drivers.values()
+            ]
+            if any(other != sums[0] for other in sums):
+                raise SystemExit(f"The copies of {table} differ: {sums}")
+
+    def _round(self, number: int, *, keep: bool) -> None:
         names = list(self._drivers)
         self._chance.shuffle(names)
         for name in names:
-            body = statements(number)
-            whole = body if name == PLAIN else in_transaction(body)
+            body = self._scenario.body(number)
+            is_plain = name == PLAIN or not self._scenario.in_transaction
+            whole = body if is_plain else in_transaction(body)
             seconds = self._drivers[name].call("timed", statements=whole)
             if keep:
                 self.seconds[name].append(seconds)
 
     def totals(self, name: str) -> list[float]:
         """Return the seconds of each round."""
-        return [sum(seconds) for seconds in self.seconds[name]]
+        begun = self._scenario.in_transaction and name != PLAIN
+        cut = slice(1, -1) if begun and self._scenario.only_body else slice(None)
+        return [sum(seconds[cut]) for seconds in self.seconds[name]]
 
     def summary(self) -> dict[str, Any]:
         """Return medians, and for each kind its ratio to plain Delta with an interval."""
         plain = self.totals(PLAIN)
-        result: dict[str, Any] = {}
+        kinds: dict[str, Any] = {}
         for name in self._drivers:
             totals = self.totals(name)
-            steps = STEPS if name == PLAIN else ("BEGIN", *STEPS, "COMMIT")
-            result[name] = {
+            kinds[name] = {
                 "median_s": statistics.median(totals),
-                "steps_median_s": {
-                    step: statistics.median(values)
-                    for step, values in zip(
-                        steps, zip(*self.seconds[name], strict=True), strict=True
-                    )
-                },
+                "statements_median_s": [
+                    statistics.median(values) for values in zip(*self.seconds[name], strict=True)
+                ],
                 "rounds_s": totals,
             }
             if name != PLAIN:
@@ -126,39 +127,42 @@ class Timing:
                     return ours / statistics.median(plain[i] for i in rounds)
 
                 size = len(plain)
-                result[name]["ratio"] = ratio(list(range(size)))
-                result[name]["ratio_95"] = interval(ratio, size, self._seed)
-        return result
+                kinds[name]["ratio"] = ratio(list(range(size)))
+                kinds[name]["ratio_95"] = interval(ratio, size, self._seed)
+        return {"goal": self._scenario.goal, "floor": self._scenario.floor, "kinds": kinds}
 
 
-def measure(work: Path, *, rounds: int, warm_up: int, no_sync: bool, seed: int) -> dict[str, Any]:
-    """Time the rounds; raise if the copies differ at the end."""
+def measure(work: Path, scenarios: Sequence[Scenario], *, quick: bool, seed: int) -> dict[str, Any]:
+    """Time every scenario, in the same drivers; what was found, and on what, by name."""
     kinds: dict[str, dict[str, str]] = {PLAIN: {}, LAKESTEP: {}}
-    if no_sync:
+    if not quick:
         kinds[NO_SYNC] = {"spark.lakestep.commit.syncFiles": "false"}
     drivers: dict[str, Driver] = {}
+    measured: dict[str, Any] = {}
     try:
         for index, (kind, settings) in enumerate(kinds.items()):
             root = None if kind == PLAIN else work / f"timeline{index}"
             drivers[kind] = Driver(f"timing{index}", work, root=root, settings=settings)
-            make_tables(drivers[kind], f"{work}/tables{index}", TABLES)
-        versions = drivers[LAKESTEP].call("versions")
-        timing = Timing(drivers, seed)
-        for number in track(range(warm_up + rounds), "rounds", transient=True):
-            timing.round(number, keep=number >= warm_up)
-        sums = [
-            [driver.call("sql", statement=SUM.format(table)) for table in TABLES]
-            for driver in drivers.values()
-        ]
-        if any(other != sums[0] for other in sums):
-            raise SystemExit(f"The copies differ: {sums}")
+        for scenario in scenarios:
+            for index, driver in enumerate(drivers.values()):
+                make_tables(driver, f"{work}/tables{index}", scenario.tables)
+            timing = Timing(scenario, drivers, seed)
+            warm_up, rounds = (2, 5) if quick else (scenario.warm_up, scenario.rounds)
+            on = {
+                "date": datetime.now(timezone.utc).date().isoformat(),
+                "load": os.getloadavg()[0],
+                "rounds": rounds,
+                **drivers[LAKESTEP].call("versions"),
+            }
+            timing.run(rounds=rounds, warm_up=warm_up)
+            measured[scenario.name] = {"on": on, **timing.summary()}
         for driver in drivers.values():
             driver.close()
     except BaseException:
         for driver in drivers.values():
             driver.kill()
         raise
-    return {"versions": versions, "rounds": rounds, "kinds": timing.summary()}
+    return measured
 
 
 def count(work: Path, tables: int) -> dict[str, Any]:
@@ -167,19 +171,20 @@ def count(work: Path, tables: int) -> dict[str, Any]:
     settings = {**COUNTING, "spark.jars": str(jar)}
     result: dict[str, Any] = {}
     with Driver("counting-plain", work, root=None, settings=settings) as driver:
-        make_tables(driver, f"hdfs://counted{work}/counted0", TABLES)
+        make_tables(driver, f"hdfs://counted{work}/counted0", THREE.tables)
         # What is met for the first time is not counted.
-        driver.call("counted", statements=statements(0))
+        driver.call("counted", statements=THREE.body(0))
         result[PLAIN] = dict(
-            zip(STEPS, driver.call("counted", statements=statements(1)), strict=True)
+            zip(STEPS, driver.call("counted", statements=THREE.body(1)), strict=True)
         )
     root = f"hdfs://counted{work}/timeline"
     with Driver("counting-lakestep", work, root=root, settings=settings) as driver:
         folder = f"hdfs://counted{work}/counted1"
         more = [f"t{number}" for number in range(1, tables + 1)]
-        make_tables(driver, folder, [*TABLES, *more])
-        driver.call("counted", statements=in_transaction(statements(0)))
-        counted = driver.call("counted", statements=in_transaction(statements(1)))
+        rows = next(iter(THREE.tables.values()))
+        make_tables(driver, folder, {**THREE.tables, **dict.fromkeys(more, rows)})
+        driver.call("counted", statements=in_transaction(THREE.body(0)))
+        counted = driver.call("counted", statements=in_transaction(THREE.body(1)))
         result[LAKESTEP] = dict(zip(("BEGIN", *STEPS, "COMMIT"), counted, strict=True))
         protocol: dict[str, Any] = {}
         for end in ("COMMIT", "ROLLBACK"):
@@ -193,8 +198,7 @@ def count(work: Path, tables: int) -> dict[str, Any]:
                 # The first one binds tables and reads what came before.
                 driver.call("counted", statements=whole)
                 seen = driver.call("counted", statements=whole)
-                is_new = end == "COMMIT" and size > 0
-                protocol[f"BEGIN, {'one' if is_new else 'no'} new entry"] = seen[0]
+                protocol["BEGIN"] = seen[0]
                 protocol[f"{end} of {size} table{'s' * (size != 1)}"] = seen[-1]
         result["protocol"] = protocol
     return result
@@ -202,23 +206,38 @@ def count(work: Path, tables: int) -> dict[str, Any]:
 
 def table(results: dict[str, Any]) -> str:
     """Return the results as Markdown."""
-    lines = ["| session | median of a round | ÷ plain Delta | 95 % interval |", "|---|---|---|---|"]
-    for name, kind in results["kinds"].items():
-        ratio, low_high = kind.get("ratio"), kind.get("ratio_95")
-        shown = (
-            ("1", "") if ratio is None else (f"{ratio:.2f}", "{:.2f} to {:.2f}".format(*low_high))
-        )
-        lines.append(f"| {name} | {kind['median_s']:.2f} s | {shown[0]} | {shown[1]} |")
+    lines = [
+        "| statements | plain Delta | Lakestep | ÷ plain Delta | 95 % interval | goal | floor |"
+        " no fsync | rounds | load | date |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, scenario in results["scenarios"].items():
+        kinds = scenario["kinds"]
+        ours, plain = kinds[LAKESTEP], kinds[PLAIN]
+        no_sync = f"{kinds[NO_SYNC]['ratio']:.2f}" if NO_SYNC in kinds else ""
+        cells = [
+            f"{plain['median_s']:.2f} s",
+            f"{ours['median_s']:.2f} s",
+            f"{ours['ratio']:.2f}",
+            "{:.2f} to {:.2f}".format(*ours["ratio_95"]),
+            str(scenario["goal"]),
+            str(scenario["floor"]),
+            no_sync,
+            str(scenario["on"]["rounds"]),
+            f"{scenario['on']['load']:.1f}",
+            scenario["on"]["date"],
+        ]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     lines += ["", "| median, in ms | BEGIN | " + " | ".join(STEPS) + " | COMMIT |"]
     lines.append("|---" * (len(STEPS) + 3) + "|")
-    for name, kind in results["kinds"].items():
-        steps = kind["steps_median_s"]
-        cells = [
-            f"{1000 * steps[step]:.0f}" if step in steps else ""
-            for step in ("BEGIN", *STEPS, "COMMIT")
-        ]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    three = results["scenarios"].get(THREE.name, {"kinds": {}})
+    for name, kind in three["kinds"].items():
+        cells = [f"{1000 * seconds:.0f}" for seconds in kind["statements_median_s"]]
+        cells = ["", *cells, ""] if name == PLAIN else cells
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     requests = results["requests"]
+    if not requests:
+        return "\n".join(lines)
     lines += ["", "| requests of | " + " | ".join(REQUESTS) + " | all |"]
     lines.append("|---" * (len(REQUESTS) + 2) + "|")
     for kind in (PLAIN, LAKESTEP):
@@ -227,8 +246,7 @@ def table(results: dict[str, Any]) -> str:
             lines.append(f"| {kind}: {step} | " + " | ".join(map(str, cells)) + " |")
     lines += ["", "| protocol | put-if-absent | list | get | delete |", "|---|---|---|---|---|"]
     for name, counts in requests["protocol"].items():
-        puts = _of(counts, "rename")
-        cells = [puts, _of(counts, "list"), _of(counts, "open"), _of(counts, "delete") - puts]
+        cells = [_of(counts, request) for request in ("rename", "list", "open", "delete")]
         lines.append(f"| {name} | " + " | ".join(map(str, cells)) + " |")
     return "\n".join(lines)
 
@@ -246,21 +264,21 @@ def write(results: dict[str, Any]) -> None:
     page = README.read_text("utf-8")
     before, rest = page.split(BEGIN_MARK)
     after = rest.split(END_MARK)[1]
-    on = results["on"]
+    on = next(reversed(results["scenarios"].values()))["on"]
     head = (
-        f"{results['date']}, {results['rounds']} rounds after a warm-up; Lakestep"
-        f" {on['lakestep']}, Spark {on['spark']}, Delta {on['delta']}, Java {on['java']},"
-        f" {on['cpus']} cores of a shared machine (load {on['load']:.1f})."
+        f"Lakestep {on['lakestep']}, Spark {on['spark']}, Delta {on['delta']}, Java {on['java']},"
+        f" Python {results['python']}, {results['cpus']} cores of a shared machine."
     )
     middle = f"{BEGIN_MARK}\n\n{head}\n\n{table(results)}\n\n{END_MARK}"
     README.write_text(before + middle + after, "utf-8")
 
 
 def main() -> None:
-    """Run the benchmark; with --quick fewer rounds, and nothing is written."""
+    """Run the benchmark; with --only the rest of the results stays, with --quick all of them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few rounds, nothing written")
     parser.add_argument("--data", type=Path, default=REPOSITORY / ".data")
+    parser.add_argument("--only", default="", help="scenarios, and requests, by regular expression")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     # Ended by a signal, the drivers are ended too.
@@ -270,27 +288,24 @@ def main() -> None:
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     began = time.monotonic()
-    load = os.getloadavg()[0]
 
     console.print("Timing, one driver after the other …")
-    if options.quick:
-        measured = measure(work, rounds=5, warm_up=2, no_sync=False, seed=options.seed)
-    else:
-        measured = measure(work, rounds=15, warm_up=4, no_sync=True, seed=options.seed)
-    console.print("Counting requests …")
+    scenarios = (*GENERATED, *tpch_scenarios(work))
+    chosen = [s for s in scenarios if re.search(options.only, s.name)]
+    measured = measure(work, chosen, quick=options.quick, seed=options.seed) if chosen else {}
+    before = {} if options.quick else json.loads(RESULTS.read_text("utf-8"))
+    found = before.get("scenarios", {}) | measured
+    requests = before.get("requests", {})
+    if re.search(options.only, "requests"):
+        console.print("Counting requests …")
+        requests = count(work, 2 if options.quick else 5)
     results = {
-        "question": "What do three statements over two tables cost in a transaction?",
-        "date": datetime.now(timezone.utc).date().isoformat(),
+        "question": "What do statements cost in a transaction?",
         "seed": options.seed,
-        "on": {
-            "python": platform.python_version(),
-            "cpus": os.cpu_count(),
-            "load": load,
-            **measured["versions"],
-        },
-        "rounds": measured["rounds"],
-        "kinds": measured["kinds"],
-        "requests": count(work, 2 if options.quick else 5),
+        "python": platform.python_version(),
+        "cpus": os.cpu_count(),
+        "scenarios": {s.name: found[s.name] for s in scenarios if s.name in found},
+        "requests": requests,
     }
     console.print(table(results), soft_wrap=True)
     console.print(f"Both copies hold the same rows. {time.monotonic() - began:.0f} s")

@@ -43,6 +43,18 @@ GROUP BY o_orderpriority
 ORDER BY o_orderpriority
 """
 
+Q12 = """
+SELECT l_shipmode,
+       sum(CASE WHEN o_orderpriority IN ('1-URGENT', '2-HIGH') THEN 1 ELSE 0 END) AS high_lines,
+       sum(CASE WHEN o_orderpriority IN ('1-URGENT', '2-HIGH') THEN 0 ELSE 1 END) AS low_lines
+FROM orders, lineitem
+WHERE o_orderkey = l_orderkey AND l_shipmode IN ('MAIL', 'SHIP')
+  AND l_commitdate < l_receiptdate AND l_shipdate < l_commitdate
+  AND l_receiptdate >= DATE '1994-01-01' AND l_receiptdate < DATE '1995-01-01'
+GROUP BY l_shipmode
+ORDER BY l_shipmode
+"""
+
 TABLES = {"orders": "o_orderkey", "lineitem": "l_orderkey"}
 
 

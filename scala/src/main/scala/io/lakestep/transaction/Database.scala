@@ -226,7 +226,7 @@ final class Database private[lakestep] (
    * Step 12: finishes the entries that write this table, before a statement outside a transaction
    * builds on what one of them has published and may have to take back.
    *
-   * One small read for a table that no transaction of this timeline has written, and one listing
+   * One small read for a table that no transaction of this timeline has written, and another one
    * for others. Condition: LAKESTEP_ENTRY_UNFINISHED, naming the entry and its tables.
    */
   def helpBeforeWrite(tablePath: String): Unit =

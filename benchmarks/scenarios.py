@@ -1,0 +1,141 @@
+"""What is compared: the same statements with Lakestep and without, and how fast they must be.
+
+A goal and a floor are ratios to plain Delta. The floor is missed when the whole 95 % interval lies
+above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import tpch
+
+FACTS = "SELECT id, CAST(id % 7 AS INT) AS k, id % 1000 AS v FROM range(0, {rows}, 1, 2)"
+SMALL = "SELECT CAST(id AS INT) AS id, 'first' AS v FROM range(0, 2, 1, 1)"
+MERGE = """
+MERGE INTO big USING (SELECT id * 100 + {n} AS id, {n} AS v FROM range(10000)) AS new
+ON big.id = new.id WHEN MATCHED THEN UPDATE SET v = big.v + new.v
+"""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """The same work in every session, round by round.
+
+    `tables` gives each table's first rows as a query, `body` the statements of a round. In a
+    transaction they stand between BEGIN and COMMIT, whose time counts, unless `only_body`.
+    """
+
+    name: str
+    goal: float
+    floor: float
+    tables: Mapping[str, str]
+    body: Callable[[int], list[str]]
+    in_transaction: bool = True
+    only_body: bool = False
+    rounds: int = 15
+    warm_up: int = 4
+
+
+def _three(number: int) -> list[str]:
+    return [
+        f"INSERT INTO facts VALUES ({-number}, 1, 1), ({-number}, 2, 2)",
+        f"INSERT INTO facts SELECT id + 1000000, k, v FROM dims WHERE id % 100 = {number % 100}",
+        f"UPDATE dims SET v = v + 1 WHERE id % 100 = {number % 100}",
+    ]
+
+
+def _eight(number: int) -> list[str]:
+    return [f"INSERT INTO one{table} VALUES ({number}, 'new')" for table in range(8)]
+
+
+def _eleven(number: int) -> list[str]:
+    inserts = [f"INSERT INTO many VALUES ({number * 10 + i}, 'new')" for i in range(10)]
+    return [*inserts, f"UPDATE many SET v = 'changed' WHERE id = {number * 10}"]
+
+
+THREE = Scenario(
+    "INSERT, INSERT … SELECT, UPDATE over 2 tables",
+    0.95,
+    1.05,
+    {name: FACTS.format(rows=100_000) for name in ("facts", "dims")},
+    _three,
+)
+
+GENERATED = (
+    THREE,
+    Scenario(
+        "8 single-row INSERTs into 8 tables",
+        0.7,
+        1.0,
+        {f"one{table}": SMALL for table in range(8)},
+        _eight,
+    ),
+    Scenario("10 INSERTs and 1 UPDATE of one table", 0.8, 1.0, {"many": SMALL}, _eleven),
+    Scenario(
+        "MERGE of 1 % into 1,000,000 rows",
+        1.0,
+        1.05,
+        {"big": FACTS.format(rows=1_000_000)},
+        lambda number: [MERGE.format(n=number % 100)],
+        rounds=7,
+        warm_up=2,
+    ),
+    Scenario(
+        "INSERT outside a transaction",
+        1.0,
+        1.02,
+        {"alone": SMALL},
+        lambda number: [f"INSERT INTO alone VALUES ({number}, 'new')"],
+        in_transaction=False,
+    ),
+)
+
+
+SCALE = 0.1
+REFRESH_ORDERS = 150
+
+
+def tpch_scenarios(folder: Path) -> tuple[Scenario, ...]:
+    """Return the refresh functions and the queries, over files made in `folder`."""
+    rounds, warm_up = 7, 2
+    files, refreshes = folder / "tpch", folder / "refreshes"
+    refreshes.mkdir(parents=True, exist_ok=True)
+    tpch.generate(files, SCALE)
+    reference = tpch.Reference(files, refreshes, held_back=rounds + warm_up, orders=REFRESH_ORDERS)
+    loaded = {
+        table: f"SELECT * FROM parquet.`{files}/{table}.parquet`"
+        f" WHERE {key} < {reference.first_held_back}"
+        for table, key in tpch.TABLES.items()
+    }
+    refreshed = [
+        [*reference.rf1(number).statements, *reference.rf2(number).statements]
+        for number in range(rounds + warm_up)
+    ]
+
+    def queries(number: int) -> list[str]:
+        point = f"SELECT * FROM orders WHERE o_orderkey = {number * 32 + 1}"
+        return [tpch.Q1, tpch.Q4, tpch.Q12, "SELECT count(*) FROM lineitem", point]
+
+    return (
+        Scenario(
+            f"SELECTs in a transaction (Q1, Q4, Q12, count, point; scale {SCALE})",
+            1.01,
+            1.05,
+            loaded,
+            queries,
+            only_body=True,
+        ),
+        Scenario("The same SELECTs outside", 1.0, 1.02, loaded, queries, in_transaction=False),
+        Scenario(
+            f"RF1 and RF2 (scale {SCALE})",
+            0.95,
+            1.05,
+            loaded,
+            lambda number: refreshed[number],
+            rounds=rounds,
+            warm_up=warm_up,
+        ),
+    )
