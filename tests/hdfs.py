@@ -50,7 +50,9 @@ class Hdfs:
 
     def table(self, session, name, rows=((1, "old"), (2, "old"))):
         """Make a table of columns id and v, every row in a file of its own; return its path."""
-        local, path = self._folder / "up" / name, f"{self.uri}/{name}"
+        # A name that is allowed on HDFS alone is not known to delta-rs.
+        local = self._folder / "up" / str(len(list(self._folder.glob("up/*"))))
+        path = f"{self.uri}/{name}"
         for row in rows:
             append(str(local), row)
         session.call("hdfs:upload", source=str(local), target=path)
