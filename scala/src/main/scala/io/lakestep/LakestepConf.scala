@@ -75,7 +75,7 @@ object LakestepConf {
   val PublishThreads: ConfKey[Int] = ConfKey(
     "spark.lakestep.commit.publishThreads",
     8,
-    "How many tables one process publishes at the same time.",
+    "How many tables one process stages, checks and publishes at the same time.",
     _.trim.toInt
   )
 

@@ -3,7 +3,7 @@ package io.lakestep.transaction
 /**
  * How a database works; nothing here changes what it promises.
  *
- * @param publishExecutor runs the publishes of different tables, at once or one after another
+ * @param publishExecutor runs the work on different tables, at once or one after another
  * @param maxAttempts how often the order point may be lost before COMMIT gives up
  * @param putAttempts how often a put without a clear answer is repeated
  * @param publishAttempts how often a table's slot may be taken by others before this client stops

@@ -4,7 +4,7 @@ import java.util.concurrent.{CompletableFuture, CompletionException, Executor}
 
 import scala.util.control.NonFatal
 
-/** Runs the work on different tables of one entry, at once or one after another. */
+/** Runs the work on different tables of one transaction, at once or one after another. */
 trait PublishExecutor {
 
   /**
@@ -25,12 +25,14 @@ object PublishExecutor {
   }
 
   def on(executor: Executor): PublishExecutor = new PublishExecutor {
-    override def run[A](tasks: Vector[() => A]): Vector[Either[Throwable, A]] = {
-      val running = tasks.map(task => CompletableFuture.supplyAsync[A](() => task(), executor))
-      running.map { future =>
-        try Right(future.join())
-        catch { case e: CompletionException => Left(Option(e.getCause).getOrElse(e)) }
+    override def run[A](tasks: Vector[() => A]): Vector[Either[Throwable, A]] =
+      if (tasks.size < 2) CallingThread.run(tasks)
+      else {
+        val running = tasks.map(task => CompletableFuture.supplyAsync[A](() => task(), executor))
+        running.map { future =>
+          try Right(future.join())
+          catch { case e: CompletionException => Left(Option(e.getCause).getOrElse(e)) }
+        }
       }
-    }
   }
 }
