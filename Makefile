@@ -72,7 +72,6 @@ target/model-jars:
 # Classes that the JVMs of tests need not load and check again each time.
 target/spark-classes.jsa: .venv/installed tests/fast_start.py
 	$(BIN)/python tests/fast_start.py
-	touch $@
 
 test: .venv/installed
 	rm -rf $(REPORTS)

@@ -15,7 +15,7 @@ if "LAKESTEP_TEST_LONG" not in os.environ:
     # Compiled that way a JVM has a fifth of the usual room for code, and soon forgets it again.
     OPTIONS += " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 
-# An archive of another JDK or of other JARs is left alone, with a warning in the log.
+# For Spark alone: of another JDK or with other JARs the archive is left alone, with a warning.
 FAST_START = OPTIONS + (f" -XX:SharedArchiveFile={ARCHIVE}" if ARCHIVE.exists() else "")
 
 # Delta keeps the last state of 10,000 tables, more than a small JVM has room for.

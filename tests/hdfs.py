@@ -6,8 +6,8 @@ from pathlib import Path
 import pyspark
 
 from driver import TEST_JAR
+from fast_start import OPTIONS
 from lake import append, rows_of
-from plain_delta import FAST_START
 
 JARS = TEST_JAR.parent / "hdfs-jars"
 
@@ -24,7 +24,7 @@ class Hdfs:
             [
                 "java",
                 "-Xmx512m",
-                *FAST_START.split(),
+                *OPTIONS.split(),
                 "-cp",
                 f"{TEST_JAR}:{JARS}/*:{spark}/*",
                 "io.lakestep.testing.MiniHdfs",

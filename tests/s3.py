@@ -12,8 +12,8 @@ from werkzeug.serving import make_server
 
 import lakestep
 from driver import TEST_JAR
+from fast_start import OPTIONS
 from lake import append, rows_of
-from plain_delta import FAST_START
 
 JARS = TEST_JAR.parent / "s3-jars"
 BUCKET = "lake"
@@ -52,7 +52,7 @@ class Bucket:
         hadoop = [f"{key.removeprefix('spark.hadoop.')}={value}" for key, value in settings.items()]
         program = ["io.lakestep.testing.HaltedRequests", f"s3a://{BUCKET}/{name}", str(every)]
         done = subprocess.run(
-            ["java", *FAST_START.split(), "-cp", os.pathsep.join(jars), *program, *hadoop],
+            ["java", *OPTIONS.split(), "-cp", os.pathsep.join(jars), *program, *hadoop],
             stdout=subprocess.PIPE,
             text=True,
             check=True,

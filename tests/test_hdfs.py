@@ -5,9 +5,9 @@ from concurrent.futures import wait
 import pytest
 
 from driver import DriverDied, DriverError
+from fast_start import FAST_START
 from hdfs import Hdfs
 from lake import Lake
-from plain_delta import FAST_START
 
 UPDATE = "UPDATE {} SET v = 'new' WHERE id = 1"
 OLD, NEW, OTHER = (1, "old"), (1, "new"), (2, "old")

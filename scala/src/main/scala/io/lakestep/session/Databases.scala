@@ -17,13 +17,13 @@ import io.lakestep.transaction.{CommitObserver, Database, DatabaseOptions, Publi
 object Databases {
 
   private val databases = new ConcurrentHashMap[String, Database]
-  private val quick = new ConcurrentHashMap[String, ObjectStores]
+  private val quick = new ConcurrentHashMap[Database, ObjectStores]
 
   def of(session: SparkSession): Database = databases.computeIfAbsent(root(session), open(session))
 
-  /** Stores like those of the database, for files that need not survive a crash of the machine. */
-  def quickStores(session: SparkSession): ObjectStores = quick.computeIfAbsent(
-    root(session),
+  /** Stores like those of a database, for files that need not survive a crash of the machine. */
+  def quickStores(session: SparkSession, database: Database): ObjectStores = quick.computeIfAbsent(
+    database,
     _ => new HadoopObjectStores(session.sessionState.newHadoopConf(), durable = false)
   )
 

@@ -235,7 +235,7 @@ object Lifecycle {
       session: SparkSession,
       transaction: SessionTransaction,
       published: Map[String, Vector[Long]]): Unit = {
-    val stores = Databases.quickStores(session)
+    val stores = Databases.quickStores(session, transaction.database)
     for {
       table <- transaction.touched
       slots <- published.get(table.uri)

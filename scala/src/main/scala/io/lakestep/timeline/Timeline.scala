@@ -82,11 +82,7 @@ final class Timeline(store: ObjectStore, val root: String, ids: Ids, putAttempts
   /** The timeline as it is now: everything that was put before this call. */
   def refresh(): TimelineView = {
     val start = cache.get
-    val view =
-      if (start.statuses.isEmpty) readAll()
-      else onward(start.after(start.finished).foldLeft(start.finishedPrefix) { (view, status) =>
-        view.append(withEnd(status))
-      })
+    val view = if (start.statuses.isEmpty) readAll() else onward(start.withEnds(withEnd))
     cache.updateAndGet(_.merge(view))
   }
 
@@ -183,7 +179,9 @@ final class Timeline(store: ObjectStore, val root: String, ids: Ids, putAttempts
     val decided = putOrRead(outcomeFile(outcome.number), TimelineCodec.encode(outcome), outcome) {
       readOutcome(outcome.number, outcome.entryHash)
     }
-    learn(_.decided(decided))
+    def isMeant(status: EntryStatus) =
+      status.entry.number == decided.number && status.hash == decided.entryHash
+    learn(_.withEnds(s => if (isMeant(s)) s.copy(outcome = Some(decided)) else s))
     decided
   }
 

@@ -81,14 +81,9 @@ final case class TimelineView private (
   /** The entries up to the last of the finished prefix. */
   def finishedPrefix: TimelineView = shorter.getOrElse(this)
 
-  /** This view, in which an entry has an outcome; as it is when it does not know the entry. */
-  def decided(outcome: Outcome): TimelineView =
-    after(finished).foldLeft(finishedPrefix) { (view, status) =>
-      val isMeant = status.entry.number == outcome.number && status.hash == outcome.entryHash
-      view.append(
-        if (isMeant) status.copy(outcome = status.outcome.orElse(Some(outcome))) else status
-      )
-    }
+  /** This view, with more known of the entries after the finished prefix. */
+  def withEnds(known: EntryStatus => EntryStatus): TimelineView =
+    after(finished).foldLeft(finishedPrefix)((view, status) => view.append(known(status)))
 
   /** This view and one more entry. */
   def append(status: EntryStatus): TimelineView = {
