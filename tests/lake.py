@@ -50,6 +50,9 @@ class Lake:
     def rolled_back(self, number):
         return self._of_entry(number, ".rolled_back")
 
+    def checkpoints(self):
+        return sorted(int(file.stem) for file in Path(self.root, "checkpoints").glob("*.json"))
+
     def requested(self):
         return {path.stem for path in (self.root / "transactions").glob("t*.json")}
 

@@ -74,7 +74,11 @@ def test_least_privileges_of_a_writer_and_of_a_reader(gateways, clients, pool):
         (reader[0], ["GetObject"], ["rights/*"]),
         (writer[0], ["ListBucket"], [None]),
         (writer[0], ["GetObject", "PutObject"], ["rights/*"]),
-        (writer[0], ["DeleteObject"], [*below, "rights/timeline/transactions/*"]),
+        (
+            writer[0],
+            ["DeleteObject"],
+            [*below, *(f"rights/timeline/{f}/*" for f in ("transactions", "checkpoints"))],
+        ),
     )
     owner = gateways.bucket(0)
     tables = [owner.table(f"rights/t{i}") for i in range(2)]

@@ -79,6 +79,18 @@ object LakestepConf {
     _.trim.toInt
   )
 
+  val CheckpointInterval: ConfKey[Int] = ConfKey(
+    "spark.lakestep.timeline.checkpointInterval",
+    64,
+    "After how many entries of the timeline a COMMIT puts a checkpoint; twice as many are kept in " +
+      "memory at most.",
+    text => {
+      val entries = text.trim.toInt
+      require(entries > 0, "it is not above 0")
+      entries
+    }
+  )
+
   val ForeignWriters: ConfKey[Option[String]] = ConfKey(
     "spark.lakestep.foreignWriters",
     None,
@@ -116,6 +128,7 @@ object LakestepConf {
       RedoStatements,
       Strategy,
       PublishThreads,
+      CheckpointInterval,
       ForeignWriters,
       ReuseSnapshots,
       Observer

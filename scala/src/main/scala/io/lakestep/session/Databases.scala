@@ -59,6 +59,7 @@ object Databases {
         syncDataFiles = conf(LakestepConf.SyncFiles),
         conflicts = conf(LakestepConf.Strategy),
         longestWaitMs = conf(LakestepConf.TimeoutMs),
+        checkpointInterval = conf(LakestepConf.CheckpointInterval),
         publishExecutor = PublishExecutor.on(threads(conf(LakestepConf.PublishThreads)))
       )
     )

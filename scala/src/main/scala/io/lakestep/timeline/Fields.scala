@@ -66,6 +66,9 @@ private[timeline] final class Fields(file: String, val tree: ObjectNode) {
     if (unknown.nonEmpty) throw Fields.unknownFeatures(file, unknown.mkString(", "))
   }
 
+  def optLongs(name: String): Vector[Long] =
+    present(name).fold(Vector.empty[Long])(_ => elements(name).map(integer(name, _)))
+
   def longLists(name: String): Vector[Vector[Long]] =
     elements(name).map { list =>
       if (list.isArray) list.elements.asScala.map(integer(name, _)).toVector

@@ -11,20 +11,27 @@ import io.lakestep.storage.{ObjectStore, PutOutcome}
 /**
  * The one order of a database: numbered entries under `<root>/timeline`, each put once.
  *
- * Entries are kept in memory. The first reading lists the folder, so that a hole is found; further
- * ones ask for the next number, and for the end of each entry that had none, however long the
- * timeline is. Every entry that is read is checked against the hash of the one before it. A file
- * that is corrupt, half-written or out of the chain: LAKESTEP_TIMELINE_CORRUPT, naming the file. Any
- * number of threads may use one timeline.
+ * The first reading begins at the newest checkpoint and lists what follows, so that a hole is found;
+ * further ones ask for the next number, and for the end of each entry that had none. What is kept in
+ * memory is the snapshot and the recent entries. Every entry that is read is checked against the
+ * hash of the one before it. A file that is corrupt, half-written or out of the chain:
+ * LAKESTEP_TIMELINE_CORRUPT, naming the file. Any number of threads may use one timeline.
  *
  * @param root the folder with `format.json`
  * @param putAttempts how often a put without a clear answer is repeated
+ * @param interval how many entries are between two checkpoints, and are kept in memory
  */
-final class Timeline(store: ObjectStore, val root: String, ids: Ids, putAttempts: Int) {
+final class Timeline(
+    store: ObjectStore,
+    val root: String,
+    ids: Ids,
+    putAttempts: Int,
+    interval: Int) {
   import Timeline._
 
   private val folder = s"$root/timeline"
-  private val cache = new AtomicReference(TimelineView.empty)
+  private val checkpoints = new Checkpoints(store, s"$root/checkpoints")
+  private val cache = new AtomicReference(TimelineView.from(TimelineSnapshot.empty, interval))
   private val knownId = new AtomicReference(Option.empty[String])
 
   /** The timeline's id, if the database exists; creates nothing. */
@@ -82,9 +89,13 @@ final class Timeline(store: ObjectStore, val root: String, ids: Ids, putAttempts
   /** The timeline as it is now: everything that was put before this call. */
   def refresh(): TimelineView = {
     val start = cache.get
-    val view = if (start.statuses.isEmpty) readAll() else onward(start.withEnds(withEnd))
+    val view =
+      if (start.next == TimelineEntry.First) readAll() else onward(start.withEnds(withEnd))
     cache.updateAndGet(_.merge(view))
   }
+
+  /** Puts a checkpoint when one is due. Whatever goes wrong with it is left to the next client. */
+  def checkpoint(): Unit = checkpoints.putIfDue(cache.get.milestone)
 
   @tailrec
   private def onward(view: TimelineView): TimelineView = readEntry(view.next, view) match {
@@ -93,9 +104,11 @@ final class Timeline(store: ObjectStore, val root: String, ids: Ids, putAttempts
   }
 
   private def readAll(): TimelineView = {
-    val names = store.list(folder, numbered(TimelineEntry.First)).map(_.name).toSet
+    val checkpoint = checkpoints.newest(n => store.get(entryFile(n)).map(Json.blake3))
+    val start = TimelineView.from(checkpoint.getOrElse(TimelineSnapshot.empty), interval)
+    val names = store.list(folder, numbered(start.next)).map(_.name).toSet
     val newest = names.iterator.collect { case EntryName(n) => n.toLong }.maxOption
-    (TimelineEntry.First to newest.getOrElse(0L)).foldLeft(TimelineView.empty) { (view, number) =>
+    (start.next to newest.getOrElse(start.finished)).foldLeft(start) { (view, number) =>
       val status = readEntry(number, view).getOrElse(
         throw Fields.corrupt(entryFile(number), "it is missing before a later entry")
       )
@@ -106,15 +119,73 @@ final class Timeline(store: ObjectStore, val root: String, ids: Ids, putAttempts
   /** Whether nothing was put after what is known, at the cost of one small read. */
   def isCurrent: Boolean = !store.exists(entryFile(known.next))
 
-  private def readEntry(number: Long, before: TimelineView): Option[EntryStatus] = {
+  private def readEntry(number: Long, before: TimelineView): Option[EntryStatus] =
+    readEntry(number).map { status =>
+      if (status.entry.previousHash != before.lastHash) throw Fields.corrupt(
+        entryFile(number),
+        s"the hash that it holds is not that of entry ${number - 1}"
+      )
+      status
+    }
+
+  private def readEntry(number: Long): Option[EntryStatus] = {
     val file = entryFile(number)
     store.get(file).map { bytes =>
       val entry = TimelineCodec.decodeEntry(file, bytes)
       if (entry.number != number)
         throw Fields.corrupt(file, s"it says it is entry ${entry.number}")
-      if (entry.previousHash != before.lastHash)
-        throw Fields.corrupt(file, s"the hash that it holds is not that of entry ${number - 1}")
       EntryStatus(entry, Json.blake3(bytes), None, None)
+    }
+  }
+
+  /** An entry, and what is known of its end: from memory, or of an older one from the store. */
+  def status(number: Long): EntryStatus =
+    known.status(number).getOrElse(withEnd(existing(number)))
+
+  private def existing(number: Long): EntryStatus =
+    readEntry(number).getOrElse(throw Fields.corrupt(entryFile(number), "it is missing"))
+
+  /**
+   * The entries of those transactions that have one. For what is not among the recent entries it
+   * reads back, as far as the snapshot with which the oldest of them began, or to the first entry for
+   * one whose REQUESTED file is gone.
+   */
+  def entriesOf(transactions: Set[String]): Map[String, EntryStatus] = {
+    val view = known
+    val recent = view.byTransaction(transactions)
+    val others = (transactions -- recent.keySet).filter(view.aborted(_).isEmpty)
+    if (others.isEmpty || view.first == TimelineEntry.First) recent
+    else {
+      val began = others.toVector.map(id => id -> requested(id).fold(0L)(_.snapshot)).toMap
+      recent ++ readBack(view.first - 1, view.hashBeforeFirst, began, Map.empty)
+    }
+  }
+
+  /** @param began the transactions that are looked for, and the snapshot with which each began */
+  @tailrec
+  private def readBack(
+      number: Long,
+      hash: String,
+      began: Map[String, Long],
+      found: Map[String, EntryStatus]): Map[String, EntryStatus] = {
+    val left = began.filter(_._2 < number)
+    if (left.isEmpty) found
+    else {
+      val status = existing(number)
+      if (status.hash != hash) throw Fields.corrupt(
+        entryFile(number),
+        s"its hash is not the one that entry ${number + 1} holds"
+      )
+      val id = status.entry match {
+        case c: CommitEntry => Some(c.transaction.id).filter(left.contains)
+        case _ => None
+      }
+      readBack(
+        number - 1,
+        status.entry.previousHash,
+        left -- id,
+        found ++ id.map(_ -> withEnd(status))
+      )
     }
   }
 
@@ -224,7 +295,8 @@ final class Timeline(store: ObjectStore, val root: String, ids: Ids, putAttempts
     }
 
   /** Where the temporary files of stores stand, for the timeline's own files. */
-  def temporary: Vector[String] = Vector(root, folder, s"$root/transactions").map(f => s"$f/tmp")
+  def temporary: Vector[String] =
+    Vector(root, folder, s"$root/transactions", s"$root/checkpoints").map(f => s"$f/tmp")
 
   def deleteRequested(id: String): Unit = store.delete(requestedFile(id))
 

@@ -22,6 +22,8 @@ object TimelineCodec {
   /** What an entry may ask of those who finish it. */
   private val Features = Set(Reserve)
 
+  private val Sum = "sum"
+
   def encode(entry: TimelineEntry): Array[Byte] = bytes(entry match {
     case c: CommitEntry =>
       val node = head("commit", c)
@@ -121,6 +123,52 @@ object TimelineCodec {
         .map(t => SettledTable(t.string("how"), t.optLong("version"), t.strings("residue")))
     )
   }
+
+  /** A snapshot as a checkpoint, which holds the hash of its own content. */
+  def encode(snapshot: TimelineSnapshot): Array[Byte] = {
+    val node = Json.obj().put("number", snapshot.number).put("hash", snapshot.hash)
+    texts(node.putArray(Fields.RequiredFeatures), Vector.empty)
+    list(
+      node.putArray("logs"),
+      snapshot.logs.toVector.sortBy(_._1).map { case (log, state) =>
+        val written = Json.obj().put("log", log).put("path", state.path)
+          .put("tableId", state.tableId).put("lastEntry", state.lastEntry)
+        state.mark.foreach(m => written.put("markEntry", m.entry).put("markSlot", m.slot))
+        state.irregular.foreach(written.withArray[ArrayNode]("irregular").add(_))
+        written
+      }
+    )
+    list(
+      node.putArray("aborted"),
+      snapshot.aborted.toVector.sorted.map { case (id, entry) =>
+        Json.obj().put("transaction", id).put("entry", entry)
+      }
+    )
+    bytes(node.put(Sum, Json.blake3(Json.text(node))))
+  }
+
+  def decodeSnapshot(file: String, content: Array[Byte]): TimelineSnapshot = {
+    val f = Fields.parse(file, content)
+    f.checkFeatures(f.strings(Fields.RequiredFeatures), Set.empty)
+    val sum = f.string(Sum)
+    f.tree.remove(Sum)
+    if (Json.blake3(Json.text(f.tree)) != sum)
+      throw Fields.corrupt(file, "the hash that it holds is not that of its content")
+    TimelineSnapshot(
+      f.long("number"),
+      f.string("hash"),
+      f.children("logs").map(log => log.string("log") -> logState(log)).toMap,
+      f.children("aborted").map(a => a.string("transaction") -> a.long("entry")).toMap
+    )
+  }
+
+  private def logState(f: Fields): LogState = LogState(
+    path = f.string("path"),
+    tableId = f.string("tableId"),
+    lastEntry = f.long("lastEntry"),
+    mark = f.optLong("markEntry").map(LastMark(_, f.long("markSlot"))),
+    irregular = f.optLongs("irregular")
+  )
 
   def encode(r: Requested): Array[Byte] = bytes(requested(r))
 

@@ -205,4 +205,10 @@ final case class EntryStatus(
   }
 
   def isCompleted: Boolean = outcome.exists(_.isInstanceOf[Completed])
+
+  /** The slot of the last mark that a finished entry left in a table, if it left one. */
+  def lastSlot(table: Int): Option[Long] = outcome match {
+    case Some(c: Completed) => c.slots.lift(table).flatMap(_.lastOption)
+    case _ => rolledBack.flatMap(_.tables.lift(table)).flatMap(_.version)
+  }
 }

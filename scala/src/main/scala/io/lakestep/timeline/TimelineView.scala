@@ -1,32 +1,43 @@
 package io.lakestep.timeline
 
 /**
- * The timeline as somebody read it: entries from the first on, without holes.
+ * The timeline as somebody read it: the snapshot of the longest prefix of finished entries, which is
+ * the newest there is, and the recent entries themselves, without holes.
  *
- * Immutable. `finished` is the longest prefix of finished entries, the newest snapshot there is.
+ * Immutable. Every entry after the finished prefix is recent; of the others the last `interval` are,
+ * or as many as were read, and never more than twice as many.
  *
- * @param statuses entry `First + i` at index i
- * @param settled by log: (entry, slot of its last mark) of the finished prefix, in order
- * @param shorter the view of the finished prefix alone, where this is more; kept, so that going back
- *   to it costs the same however long the timeline is
+ * @param snapshot what the finished prefix left behind
+ * @param milestone of the prefix up to the last multiple of `interval`, for a checkpoint
+ * @param recent the last entries, up to the newest that was read
  */
 final case class TimelineView private (
-    statuses: Vector[EntryStatus],
-    finished: Long,
-    settled: Map[String, Vector[(Long, Long)]],
-    aborted: Map[String, Long],
-    byTransaction: Map[String, Long])(shorter: Option[TimelineView]) {
+    snapshot: TimelineSnapshot,
+    milestone: TimelineSnapshot,
+    recent: Vector[EntryStatus],
+    interval: Int) {
 
-  import TimelineEntry.First
+  /** The last entry of the finished prefix. */
+  def finished: Long = snapshot.number
 
   /** The next free number. */
-  def next: Long = First + statuses.size
+  def next: Long = recent.lastOption.fold(finished)(_.entry.number) + 1
 
-  def status(number: Long): Option[EntryStatus] = statuses.lift((number - First).toInt)
+  /** The number of the oldest recent entry, `next` when there is none. */
+  def first: Long = next - recent.size
 
-  /** Entries after a snapshot, in order. */
+  /** Hash of the newest entry, for the entry that follows it. */
+  def lastHash: String = recent.lastOption.fold(snapshot.hash)(_.hash)
+
+  /** Hash of the entry before the recent ones. */
+  def hashBeforeFirst: String = recent.headOption.fold(snapshot.hash)(_.entry.previousHash)
+
+  /** A recent entry. */
+  def status(number: Long): Option[EntryStatus] = recent.lift((number - first).toInt)
+
+  /** Recent entries after a snapshot, in order: all there are, when it is not below `first - 1`. */
   def after(snapshot: Long): Vector[EntryStatus] =
-    statuses.drop((snapshot - First + 1).max(0L).toInt)
+    recent.drop((snapshot - first + 1).max(0L).toInt)
 
   /** Commit entries that still need somebody, oldest first. */
   def unfinished: Vector[CommitEntry] =
@@ -34,38 +45,45 @@ final case class TimelineView private (
       case c: CommitEntry => c
     }
 
-  /** The slot of the last mark of an entry ≤ `snapshot` in a log; with the entry. */
-  def lastMark(log: String, snapshot: Long): Option[(Long, Long)] =
-    settled.getOrElse(log, Vector.empty).reverseIterator.find(_._1 <= snapshot)
+  /** The ABORT entry that ended a transaction, if one did. */
+  def aborted(transaction: String): Option[Long] =
+    snapshot.aborted.get(transaction).orElse(after(finished).map(_.entry).collectFirst {
+      case a: AbortEntry if a.transactions.contains(transaction) => a.number
+    })
 
-  /** Entries that write a log, newest first; of finished ones those that left a mark there. */
-  def writers(log: String): Iterator[EntryStatus] = {
-    val above = after(finished).reverseIterator.filter {
-      _.entry match {
-        case c: CommitEntry => c.tables.exists(_.log == log)
-        case _ => false
+  /** Recent entries of transactions, by their ids. */
+  def byTransaction(ids: Set[String]): Map[String, EntryStatus] =
+    recent.flatMap { status =>
+      status.entry match {
+        case c: CommitEntry if ids(c.transaction.id) => Some(c.transaction.id -> status)
+        case _ => None
       }
-    }
-    above ++ settled.getOrElse(log, Vector.empty).reverseIterator.flatMap(m => status(m._1))
-  }
+    }.toMap
 
-  /** The slot of the last mark of a finished entry in a log, also of one above the prefix. */
-  def lastSlot(log: String): Option[Long] =
-    (lastMark(log, finished).map(_._2) ++ after(finished).flatMap { status =>
+  /** Recent entries after a snapshot that write a log, in order; with the table's index in each. */
+  def writers(log: String, snapshot: Long): Vector[(EntryStatus, CommitEntry, Int)] =
+    after(snapshot).flatMap { status =>
       status.entry match {
         case c: CommitEntry =>
-          c.tables.indices.filter(c.tables(_).log == log).flatMap(TimelineView.lastSlot(status, _))
-        case _ => Nil
+          c.tables.indices.filter(c.tables(_).log == log).map(i => (status, c, i))
+        case _ => Vector.empty
       }
-    }).maxOption
+    }
 
-  /** Hash of the newest entry, for the entry that follows it. */
-  def lastHash: String = statuses.lastOption.fold("")(_.hash)
+  /** The slot of the last mark of a finished entry in a log, also of one above the prefix. */
+  def lastSlot(log: String): Option[Long] = {
+    val above = writers(log, finished).flatMap { case (status, _, index) => status.lastSlot(index) }
+    (snapshot.lastMark(log).map(_.slot) ++ above).maxOption
+  }
+
+  /** The tables that entries write: path and log of each. */
+  def tables: Vector[(String, String)] =
+    (snapshot.logs.toVector.map { case (log, state) => state.path -> log } ++
+      unfinished.flatMap(_.tables).map(t => t.path -> t.log)).distinct
 
   /** This view with what another one knows in addition. */
   def merge(other: TimelineView): TimelineView = {
-    val (longer, less) =
-      if (other.statuses.size >= statuses.size) (other, this) else (this, other)
+    val (longer, less) = if (other.next >= next) (other, this) else (this, other)
     val further = if (other.finished >= finished) other else this
     longer.after(further.finished).foldLeft(further.finishedPrefix) { (view, theirs) =>
       val mine = less.status(theirs.entry.number)
@@ -78,8 +96,8 @@ final case class TimelineView private (
     }
   }
 
-  /** The entries up to the last of the finished prefix. */
-  def finishedPrefix: TimelineView = shorter.getOrElse(this)
+  private def finishedPrefix: TimelineView =
+    copy(recent = recent.take((finished - first + 1).max(0L).toInt))
 
   /** This view, with more known of the entries after the finished prefix. */
   def withEnds(known: EntryStatus => EntryStatus): TimelineView =
@@ -88,42 +106,23 @@ final case class TimelineView private (
   /** This view and one more entry. */
   def append(status: EntryStatus): TimelineView = {
     val number = status.entry.number
-    val extends_ = status.isFinished && finished == number - 1
-    val whole = if (extends_) None else Some(finishedPrefix)
-    TimelineView(
-      statuses = statuses :+ status,
-      finished = if (extends_) number else finished,
-      settled = status.entry match {
-        case c: CommitEntry if extends_ => withSlots(c, status)
-        case _ => settled
-      },
-      aborted = status.entry match {
-        case a: AbortEntry => aborted ++ a.transactions.map(_ -> number)
-        case _ => aborted
-      },
-      byTransaction = status.entry match {
-        case c: CommitEntry => byTransaction + (c.transaction.id -> number)
-        case _ => byTransaction
-      }
-    )(whole)
-  }
-
-  private def withSlots(
-      entry: CommitEntry,
-      status: EntryStatus): Map[String, Vector[(Long, Long)]] =
-    entry.tables.zipWithIndex.foldLeft(settled) { case (all, (table, i)) =>
-      TimelineView.lastSlot(status, i).fold(all) { slot =>
-        all.updated(table.log, all.getOrElse(table.log, Vector.empty) :+ (entry.number -> slot))
-      }
+    val more = recent :+ status
+    if (!status.isFinished || finished != number - 1) copy(recent = more)
+    else {
+      val longer = snapshot + status
+      TimelineView(
+        snapshot = longer,
+        milestone = if (number % interval == 0) longer else milestone,
+        recent = if (more.size > 2 * interval) more.takeRight(interval) else more,
+        interval = interval
+      )
     }
+  }
 }
 
 object TimelineView {
-  val empty: TimelineView = TimelineView(Vector.empty, 0L, Map.empty, Map.empty, Map.empty)(None)
 
-  /** The slot of the last mark that a finished entry left in a table, if it left one. */
-  def lastSlot(status: EntryStatus, table: Int): Option[Long] = status.outcome match {
-    case Some(c: Completed) => c.slots.lift(table).flatMap(_.lastOption)
-    case _ => status.rolledBack.flatMap(_.tables.lift(table)).flatMap(_.version)
-  }
+  /** A view that goes on from a snapshot. */
+  def from(snapshot: TimelineSnapshot, interval: Int): TimelineView =
+    TimelineView(snapshot, snapshot, Vector.empty, interval)
 }

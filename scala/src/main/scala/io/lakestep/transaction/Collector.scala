@@ -3,7 +3,6 @@ package io.lakestep.transaction
 import scala.util.control.NonFatal
 
 import io.lakestep.delta.TablePath
-import io.lakestep.timeline.{AbortEntry, CommitEntry, EntryStatus}
 
 /**
  * What VACUUM TRANSACTIONS did.
@@ -28,14 +27,15 @@ private[transaction] final class Collector(world: World, abort: Vector[String] =
 
   /** @param before times of the store; what is younger is left alone */
   def apply(before: Long): CollectionReport = {
-    val staged = timeline.refresh().statuses.flatMap(tablesOf).distinct.map { case (path, log) =>
+    val staged = timeline.refresh().tables.map { case (path, log) =>
       path -> (try Right(segments(path, log, before))
       catch { case NonFatal(e) => Left(e) })
     }
     val found = staged.collect { case (path, Right(segments)) => path -> segments }
-    val old = timeline.requestedBefore(before) ++ found.flatMap(_._2)
-    val aborted = abort(old.distinct.filterNot(hasEnded))
+    val old = (timeline.requestedBefore(before) ++ found.flatMap(_._2)).distinct
+    val aborted = abort(old.filterNot(ended(old)))
     timeline.refresh()
+    val hasEnded = ended(old)
     val removed = for ((path, segments) <- found; id <- segments if hasEnded(id)) yield {
       stores.forPath(path).deleteFolder(TablePath.staging(path, id))
       id
@@ -53,11 +53,6 @@ private[transaction] final class Collector(world: World, abort: Vector[String] =
     )
   }
 
-  private def tablesOf(status: EntryStatus): Vector[(String, String)] = status.entry match {
-    case c: CommitEntry => c.tables.map(t => t.path -> t.log)
-    case _: AbortEntry => Vector.empty
-  }
-
   /** Transactions with staged commits in a table, all of which are old. */
   private def segments(path: String, log: String, before: Long): Vector[String] =
     if (!Bindings.read(stores, path).exists(_.log == log)) Vector.empty
@@ -68,12 +63,10 @@ private[transaction] final class Collector(world: World, abort: Vector[String] =
       }
     }
 
-  /** Whether nobody needs its files any more: it never gets an entry, or its entry is finished. */
-  private def hasEnded(id: String): Boolean = {
-    val view = timeline.known
-    view.aborted.contains(id) ||
-    view.byTransaction.get(id).flatMap(view.status).exists(_.isFinished)
-  }
+  /** Those whose files nobody needs any more: they never get an entry, or theirs is finished. */
+  private def ended(ids: Vector[String]): Set[String] =
+    ids.toSet.filter(timeline.known.aborted(_).isDefined) ++
+      timeline.entriesOf(ids.toSet).collect { case (id, status) if status.isFinished => id }
 }
 
 private object Collector {

@@ -66,7 +66,7 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
 
   /** The ABORT entry that ended the transaction, if one did. */
   private def abortOf(txn: BegunTransaction): Option[Long] =
-    if (amendments.obeysAborts) timeline.refresh().aborted.get(txn.id) else None
+    if (amendments.obeysAborts) timeline.refresh().aborted(txn.id) else None
 
   /** Steps 1 and 4. What was staged is gone when the table was deleted, or another is there. */
   private def stage(txn: BegunTransaction, table: WrittenTable): Either[Conflict, Staged] =
@@ -172,7 +172,7 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     val early = if (amendments.timelineFirst) None else Some(check(txn, staged, reads))
     val view = timeline.refresh()
     observer.timelineRead(txn.id, view.next)
-    view.aborted.get(txn.id).filter(_ => amendments.obeysAborts) match {
+    view.aborted(txn.id).filter(_ => amendments.obeysAborts) match {
       case Some(entry) => CommitOutcome.Conflicted(aborted(entry))
       case None =>
         val gaveUp = help(txn, view, staged, reads)

@@ -45,7 +45,7 @@ final class Database private[lakestep] (
   def begin(request: BeginRequest): BegunTransaction = {
     val view =
       if (request.readOnly) {
-        if (timeline.existingId.isEmpty) TimelineView.empty else timeline.refresh()
+        if (timeline.existingId.isEmpty) timeline.known else timeline.refresh()
       } else {
         timeline.id
         helpAll()
@@ -67,6 +67,7 @@ final class Database private[lakestep] (
       request.user,
       request.application,
       view.finished,
+      view.snapshot,
       clock.nowMs(),
       request.isolation,
       request.readOnly
@@ -104,8 +105,10 @@ final class Database private[lakestep] (
     touched.find(t => TablePath.normalise(t.path) == TablePath.normalise(conflict.path)).map {
       met =>
         helpAll()
+        val base = timeline.known.snapshot
         val now = txn.copy(
-          snapshot = math.max(timeline.known.finished, txn.snapshot),
+          snapshot = math.max(base.number, txn.snapshot),
+          base = if (base.number > txn.snapshot) base else txn.base,
           requestedAtMs = math.max(clock.nowMs(), txn.requestedAtMs)
         )
         val changed = touched.filter(_.statement < met.statement).sortBy(_.statement)
@@ -136,7 +139,7 @@ final class Database private[lakestep] (
     } yield path -> binding.log
     val early = Option.unless(amendments.timelineBeforeBindings)(bound)
     // After the versions: what is in them has its entry in this reading.
-    val view = if (timeline.existingId.isEmpty) TimelineView.empty else timeline.refresh()
+    val view = if (timeline.existingId.isEmpty) timeline.known else timeline.refresh()
     // After the reading: the tables of its entries are bound.
     val logs = early.getOrElse(bound)
     val written = logs.map(_._2)
@@ -155,6 +158,7 @@ final class Database private[lakestep] (
         "",
         "",
         snapshot,
+        view.snapshot,
         Long.MaxValue,
         IsolationLevel.Snapshot,
         readOnly = true
@@ -184,7 +188,11 @@ final class Database private[lakestep] (
       tables: Seq[WrittenTable],
       reads: Seq[ReadTable] = Nil): CommitOutcome = {
     val outcome = commits(txn, tables, reads)
-    if (outcome == CommitOutcome.NothingToCommit) discard(txn, tables.map(_.path))
+    outcome match {
+      case CommitOutcome.NothingToCommit => discard(txn, tables.map(_.path))
+      case _: CommitOutcome.Committed => timeline.checkpoint()
+      case _ => ()
+    }
     outcome
   }
 
@@ -251,8 +259,9 @@ final class Database private[lakestep] (
   @tailrec
   private def abort(transactions: Seq[String], reason: String, attempts: Int): Vector[String] = {
     val view = timeline.refresh()
-    val open = transactions.toVector.distinct.filterNot(view.byTransaction.contains)
-    val still = open.filterNot(view.aborted.contains)
+    val ordered = timeline.entriesOf(transactions.toSet)
+    val open = transactions.toVector.distinct.filterNot(ordered.contains)
+    val still = open.filter(view.aborted(_).isEmpty)
     if (still.isEmpty) tidy(open)
     else {
       val entry = AbortEntry(view.next, view.lastHash, clock.nowMs(), still, reason)
@@ -282,16 +291,16 @@ final class Database private[lakestep] (
     ids
   }
 
-  /** Where a transaction is, by its id. */
+  /**
+   * Where a transaction is, by its id. One that is not among the recent entries is looked for in all
+   * those that were put since it began; when nothing tells when that was, in all.
+   */
   def describe(id: String): TransactionStatus = {
-    val view = if (timeline.existingId.isEmpty) TimelineView.empty else timeline.refresh()
-    view.byTransaction.get(id).flatMap(view.status) match {
-      case Some(status) => describe(status)
-      case None =>
-        view.aborted.get(id).map(TransactionStatus.Aborted(_))
-          .orElse(timeline.requested(id).map(TransactionStatus.Open(_)))
-          .getOrElse(TransactionStatus.NotFound)
-    }
+    if (timeline.existingId.isDefined) timeline.refresh()
+    timeline.entriesOf(Set(id)).get(id).map(describe)
+      .orElse(timeline.known.aborted(id).map(TransactionStatus.Aborted(_)))
+      .orElse(timeline.requested(id).map(TransactionStatus.Open(_)))
+      .getOrElse(TransactionStatus.NotFound)
   }
 
   private def describe(status: EntryStatus): TransactionStatus =
@@ -349,7 +358,13 @@ object Database {
       options: DatabaseOptions,
       amendments: Amendments): Database = {
     val base = TablePath.normalise(root)
-    val timeline = new Timeline(stores.forPath(base), base, ids, options.putAttempts)
+    val timeline = new Timeline(
+      stores.forPath(base),
+      base,
+      ids,
+      options.putAttempts,
+      options.checkpointInterval
+    )
     new Database(timeline, stores, states, vectors, clock, ids, observer, options, amendments)
   }
 }

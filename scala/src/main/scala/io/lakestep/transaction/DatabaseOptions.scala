@@ -11,6 +11,8 @@ package io.lakestep.transaction
  * @param syncDataFiles whether data files are made durable before the order point
  * @param conflicts what COMMIT does about entries in flight over its tables
  * @param longestWaitMs how long `conflicts` may wait for one entry
+ * @param checkpointInterval how many entries of the timeline are between two checkpoints; up to twice
+ *   as many are kept in memory
  * @param pause lets the calling thread wait, in milliseconds
  */
 final case class DatabaseOptions(
@@ -22,4 +24,5 @@ final case class DatabaseOptions(
     rules: ConflictRules = ConflictCheck,
     conflicts: ConflictStrategy = FirstCommitterWins,
     longestWaitMs: Long = 600000L,
+    checkpointInterval: Int = 64,
     pause: Long => Unit = Thread.sleep)

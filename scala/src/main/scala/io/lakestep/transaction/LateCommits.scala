@@ -28,26 +28,27 @@ private[transaction] final class LateCommits(world: World) {
       !log.tail(place.slots.last).checkpoints.exists(_ <= version)
     amendments.checksAfterPut && tail.hasCheckpointFrom(version + 1) &&
     !tail.checkpoints.contains(version) &&
-    timeline.known.writers(id).flatMap(placesIn(id, version, _)).takeWhile(isUsed)
-      .exists(isDoubtful(_, log))
+    places(id, version).takeWhile(isUsed).exists(isDoubtful(_, log))
   }
 
   /** Slots of a log in which clients of one entry may have been late, in order. */
   private case class Place(status: EntryStatus, entry: CommitEntry, index: Int, slots: Seq[Long])
 
-  private def placesIn(id: String, version: Long, status: EntryStatus): Option[Place] =
-    status.entry match {
-      case c: CommitEntry =>
-        val index = c.tables.indexWhere(_.log == id)
-        Option.when(index >= 0)(Place(
-          status,
-          c,
-          index,
-          open(status, c.tables(index), index, version)
-        ))
-          .filter(_.slots.nonEmpty)
-      case _ => None
+  /** Newest first. Of finished entries only irregular ones have any. */
+  private def places(id: String, version: Long): Iterator[Place] = {
+    val view = timeline.known
+    val above = view.writers(id, view.finished).reverseIterator
+    val irregular = view.snapshot.logs.get(id).fold(Vector.empty[Long])(_.irregular)
+    val below = irregular.reverseIterator.map(timeline.status).flatMap { status =>
+      status.entry match {
+        case c: CommitEntry => Some((status, c, c.tables.indexWhere(_.log == id)))
+        case _ => None
+      }
     }
+    (above ++ below).map { case (status, c, i) =>
+      Place(status, c, i, open(status, c.tables(i), i, version))
+    }.filter(_.slots.nonEmpty)
+  }
 
   /** Up to the version, without those where a commit of the entry is known to belong. */
   private def open(status: EntryStatus, table: EntryTable, i: Int, version: Long): Seq[Long] = {

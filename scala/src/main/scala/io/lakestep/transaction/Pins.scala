@@ -6,7 +6,7 @@ import scala.annotation.tailrec
 
 import io.lakestep.Errors
 import io.lakestep.delta.{LogTail, Mark, StateMark, TableLog, TablePath}
-import io.lakestep.timeline.{CommitEntry, Completed, EntryStatus, EntryTable, TimelineView}
+import io.lakestep.timeline.{Completed, LastMark}
 
 /**
  * Step 3: the version of a table that belongs to a snapshot.
@@ -20,7 +20,7 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
   private val late = new LateCommits(world)
 
   /** The floor of each log that was last found to be ours. */
-  private val verifiedFloors = new ConcurrentHashMap[String, (Long, Long)]
+  private val verifiedFloors = new ConcurrentHashMap[String, LastMark]
 
   /**
    * @param notBelow newest version that this session has read or written, -1 for none
@@ -32,8 +32,8 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
     val binding = bindings.find(path)
     val table = log(path)
     val floor = binding.filter(_ => amendments.marksBoundPins)
-      .flatMap(b => timeline.known.lastMark(b.log, txn.snapshot))
-    val lowest = floor.fold(-1L)(_._2).max(notBelow)
+      .flatMap(b => txn.base.lastMark(b.log))
+    val lowest = floor.fold(-1L)(_.slot).max(notBelow)
     // The log before the timeline: every mark in this listing has its entry in a later reading.
     val tail = table.tail(lowest)
     val head = tail.head.getOrElse(throw notATable(path, table, lowest))
@@ -48,9 +48,7 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
       "version" -> lowest.toString,
       "snapshot" -> txn.snapshot.toString
     )
-    floor.foreach { case (entry, slot) =>
-      binding.foreach(b => verify(path, b.log, table, entry, slot))
-    }
+    for (mark <- floor; b <- binding) verify(txn, b.log, table, mark)
     val version = newest(table, tail, ceiling, lowest, txn.requestedAtMs)
     if (tail.slot(version).isEmpty && !tail.checkpoints.contains(version)) throw gone(path, version)
     if (bound.exists(b => late.mayBeIn(table, b.log, version, tail))) throw gone(path, version)
@@ -65,39 +63,33 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
       table: TableLog,
       tail: LogTail,
       head: Long): Option[Long] = {
-    def writers(view: TimelineView): Vector[(EntryStatus, CommitEntry, Int)] =
-      view.after(txn.snapshot).flatMap { status =>
-        status.entry match {
-          case c: CommitEntry =>
-            c.tables.zipWithIndex.collect { case (t, i) if t.log == log => (status, c, i) }
-          case _ => Vector.empty
-        }
-      }
     val view = if (timeline.isCurrent) timeline.known else timeline.refresh()
-    writers(view).headOption.flatMap { case (status, entry, index) =>
-      val base = entry.tables(index).base
-      val said = status.outcome.collect {
-        case c: Completed => c.slots.lift(index).filter(_.size == entry.tables(index).commits)
-      }.flatten.flatMap(_.headOption)
-      // Where the log had been cleaned up the outcome names a later version.
-      val first = said.filter(table.read(_).exists(_.mark.exists(_.entry == entry.number)))
-      first.orElse(firstMark(
-        table,
-        tail,
-        entry.tables(index),
-        (base + 1).max(tail.from),
-        head,
-        txn.snapshot
-      ))
-        .map(_ - 1)
+    def scan(tableId: String, after: Long) =
+      firstMark(table, tail, tableId, (after + 1).max(tail.from), head, txn.snapshot)
+    // Entries that are no longer in memory may have written the log after the snapshot.
+    val forgotten = view.snapshot.logs.get(log).filter(_ => amendments.scansForgotten)
+      .filter(view.first > txn.snapshot + 1 && _.lastEntry > txn.snapshot)
+    val first = forgotten match {
+      case Some(state) => scan(state.tableId, txn.base.lastMark(log).fold(-1L)(_.slot))
+      case None =>
+        view.writers(log, txn.snapshot).headOption.flatMap { case (status, entry, index) =>
+          val written = entry.tables(index)
+          val said = status.outcome.collect {
+            case c: Completed => c.slots.lift(index).filter(_.size == written.commits)
+          }.flatten.flatMap(_.headOption)
+          // Where the log had been cleaned up the outcome names a later version.
+          said.filter(table.read(_).exists(_.mark.exists(_.entry == entry.number)))
+            .orElse(scan(written.tableId, written.base))
+        }
     }
+    first.map(_ - 1)
   }
 
   @tailrec
   private def firstMark(
       table: TableLog,
       tail: LogTail,
-      entry: EntryTable,
+      tableId: String,
       version: Long,
       head: Long,
       snapshot: Long): Option[Long] =
@@ -106,47 +98,45 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
       table.read(version) match {
         case None =>
           val below = tail.checkpoints.find(_ >= version).getOrElse(throw gone(table.path, version))
-          if (isMarked(table.path, entry, below, snapshot)) throw gone(table.path, version)
-          firstMark(table, tail, entry, below + 1, head, snapshot)
+          if (isMarked(table.path, tableId, below, snapshot)) throw gone(table.path, version)
+          firstMark(table, tail, tableId, below + 1, head, snapshot)
         case Some(c)
             if c.mark.exists(m => timeline.existingId.contains(m.timeline) && m.entry > snapshot) =>
           Some(version)
-        case _ => firstMark(table, tail, entry, version + 1, head, snapshot)
+        case _ => firstMark(table, tail, tableId, version + 1, head, snapshot)
       }
 
   /** Whether a version, whose log was cleaned up, may hold a commit of an entry after the snapshot. */
-  private def isMarked(path: String, entry: EntryTable, version: Long, snapshot: Long): Boolean = {
+  private def isMarked(path: String, tableId: String, version: Long, snapshot: Long): Boolean = {
     val state = states.stateAt(path, version)
-    state.metadataId != entry.tableId ||
-    state.txnVersion(Mark.appId(
-      timeline.id,
-      entry.tableId
-    )).exists(StateMark.of(_).entry > snapshot)
+    state.metadataId != tableId ||
+    state.txnVersion(Mark.appId(timeline.id, tableId))
+      .exists(StateMark.of(_).entry > snapshot)
   }
 
   /**
    * A floor without our mark was overwritten by a writer that does not create files atomically,
    * unless the mark was cleaned up and the slot only follows it: then the state has the mark.
    */
-  private def verify(path: String, log: String, table: TableLog, entry: Long, slot: Long): Unit =
-    if (!Option(verifiedFloors.get(log)).contains((entry, slot))) {
-      table.read(slot).foreach { commit =>
-        val isOurs = commit.mark.exists(m => m.timeline == timeline.id && m.entry == entry)
-        if (!isOurs && !isInState(path, log, entry, slot))
-          throw overwritten(path, slot)
+  private def verify(txn: BegunTransaction, log: String, table: TableLog, floor: LastMark): Unit =
+    if (verifiedFloors.get(log) != floor) {
+      table.read(floor.slot).foreach { commit =>
+        val isOurs = commit.mark.exists(m => m.timeline == timeline.id && m.entry == floor.entry)
+        if (!isOurs && !isInState(txn, log, table.path, floor))
+          throw overwritten(table.path, floor.slot)
       }
-      verifiedFloors.put(log, (entry, slot))
+      verifiedFloors.put(log, floor)
       ()
     }
 
-  private def isInState(path: String, log: String, entry: Long, slot: Long): Boolean =
-    timeline.known.status(entry).map(_.entry).exists {
-      case c: CommitEntry =>
-        c.tables.find(_.log == log).exists { t =>
-          states.stateAt(path, slot).txnVersion(Mark.appId(timeline.id, t.tableId))
-            .exists(StateMark.of(_).entry >= entry)
-        }
-      case _ => false
+  private def isInState(
+      txn: BegunTransaction,
+      log: String,
+      path: String,
+      floor: LastMark): Boolean =
+    txn.base.logs.get(log).exists { state =>
+      states.stateAt(path, floor.slot).txnVersion(Mark.appId(timeline.id, state.tableId))
+        .exists(StateMark.of(_).entry >= floor.entry)
     }
 
   /** The last version from `lowest` to `ceiling` whose time is not after `timeMs`. */

@@ -1,7 +1,7 @@
 package io.lakestep.transaction
 
 import io.lakestep.delta.PinnedHeader
-import io.lakestep.timeline.{CommitEntry, ReadSet, Requested, SlotStamp}
+import io.lakestep.timeline.{CommitEntry, ReadSet, Requested, SlotStamp, TimelineSnapshot}
 
 /**
  * What BEGIN asks for.
@@ -17,13 +17,19 @@ final case class BeginRequest(
     readOnly: Boolean,
     notBefore: Long)
 
-/** An open transaction; a value. The snapshot is the longest prefix of finished entries at BEGIN. */
+/**
+ * An open transaction; a value. The snapshot is the longest prefix of finished entries at BEGIN.
+ *
+ * @param base what the entries of the snapshot left behind; of a query's, which may leave out
+ *   unfinished entries of other tables, those of the finished prefix
+ */
 final case class BegunTransaction(
     id: String,
     name: Option[String],
     user: String,
     application: String,
     snapshot: Long,
+    base: TimelineSnapshot,
     requestedAtMs: Long,
     isolation: IsolationLevel,
     readOnly: Boolean) {

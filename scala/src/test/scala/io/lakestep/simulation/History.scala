@@ -288,7 +288,8 @@ final class History(seed: Long, safeguards: Safeguards, workers: Workers, counts
           maxAttempts = 20,
           putAttempts = 2,
           publishAttempts = 200,
-          rules = rules
+          rules = rules,
+          checkpointInterval = scenario.checkpointInterval
         ),
       amendments = safeguards.protocol
     )

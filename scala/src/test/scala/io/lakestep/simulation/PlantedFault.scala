@@ -69,6 +69,9 @@ object PlantedFault {
       "W19 foreign writers that ignore the fence",
       Safeguards(heedsFence = false),
       "CLOSED"
+    ),
+    without("W20 entries that are no longer in memory are forgotten")(
+      _.copy(scansForgotten = false)
     )
   )
 }

@@ -43,6 +43,11 @@ object Request {
   case object PutUndo extends Request(Put, "undo")
   case object PutForeign extends Request(Put, "foreign commit")
   case object PutCheckpoint extends Request(Put, "checkpoint")
+  case object PutTimelineCheckpoint extends Request(Put, "timeline checkpoint")
+  case object GetTimelineCheckpoint extends Request(Get, "timeline checkpoint")
+  case object ListTimelineCheckpoints extends Request(List, "timeline checkpoint")
+  case object ExistsTimelineCheckpoint extends Request(Exists, "timeline checkpoint")
+  case object DeleteTimelineCheckpoint extends Request(Delete, "timeline checkpoint")
   case object GetFormat extends Request(Get, "format")
   case object GetEntry extends Request(Get, "entry")
   case object GetOutcome extends Request(Get, "outcome")
@@ -90,6 +95,11 @@ object Request {
     PutUndo,
     PutForeign,
     PutCheckpoint,
+    PutTimelineCheckpoint,
+    GetTimelineCheckpoint,
+    ListTimelineCheckpoints,
+    ExistsTimelineCheckpoint,
+    DeleteTimelineCheckpoint,
     GetFormat,
     GetEntry,
     GetOutcome,
@@ -140,6 +150,7 @@ object Request {
 
   private def folder(path: String): String =
     if (path.endsWith("/timeline")) "timeline"
+    else if (path.endsWith("/checkpoints")) "timeline checkpoint"
     else if (path.endsWith("/transactions")) "requested"
     else if (path.endsWith("/_delta_log")) "log"
     else "staged"
@@ -151,6 +162,7 @@ object Request {
       if (path.contains("/commit-")) "net actions" else "staged"
     else if (path.contains("/_delta_log/")) if (path.endsWith(".json")) "slot" else "checkpoint"
     else if (path.contains("/transactions/")) "requested"
+    else if (path.contains("/checkpoints/")) "timeline checkpoint"
     else if (path.contains("/timeline/"))
       if (path.endsWith(".outcome.json")) "outcome"
       else if (path.endsWith(".rolled_back.json")) "rolled_back"

@@ -20,6 +20,7 @@ import io.lakestep.delta.ForeignWriters.{Allow, Forbid, Reserve}
  * @param droppers foreign clients that drop a table, and perhaps make it anew
  * @param parallel whether clients publish to several tables at once
  * @param probes whether a transaction over all tables must succeed in the end
+ * @param checkpointInterval of the timeline
  * @param napPercent see [[Faults]], as what follows
  * @param stayPercent see [[Scheduler]]
  */
@@ -40,6 +41,7 @@ final case class Scenario(
     aliases: Boolean,
     parallel: Boolean,
     probes: Boolean,
+    checkpointInterval: Int,
     napPercent: Int,
     napSteps: Int,
     stayPercent: Int,
@@ -76,6 +78,7 @@ object Scenario {
       aliases = random.nextInt(100) < 15,
       parallel = random.nextInt(100) < 40,
       probes = random.nextInt(4) == 0,
+      checkpointInterval = Vector(1, 2, 64)(upTo(2)),
       napPercent = Vector(0, 10, 30)(upTo(2)),
       napSteps = Vector(10, 40, 120)(upTo(2)),
       stayPercent = Vector(50, 80, 90, 95, 98)(upTo(4)),

@@ -91,7 +91,7 @@ final class TimelineSuite extends AnyFunSuite {
     val store = new MemoryStore(new ManualClock)
     private var n = 0
     private val ids: Ids = () => { n += 1; f"$n%032x" }
-    def open(): Timeline = new Timeline(store, "/db", ids, 3)
+    def open(interval: Int = 64): Timeline = new Timeline(store, "/db", ids, 3, interval)
     def file(name: String): String = s"/db/timeline/$name"
     def fill(timeline: Timeline): Unit = {
       timeline.id
@@ -121,7 +121,7 @@ final class TimelineSuite extends AnyFunSuite {
     def beside(table: String): Timeline = {
       val store = new MemoryStore(new ManualClock)
       store.putIfAbsent(s"$table/_delta_log/00000000000000000000.json", Array[Byte](1))
-      new Timeline(store, "file:/lake/t/of/mine", () => "0" * 32, 3)
+      new Timeline(store, "file:/lake/t/of/mine", () => "0" * 32, 3, 64)
     }
     for (table <- Seq("file:/lake/t", "file:/lake/t/of/mine", "file:")) {
       val refused = intercept[LakestepException](beside(table).checkPlace())
@@ -166,8 +166,11 @@ final class TimelineSuite extends AnyFunSuite {
     f.fill(timeline)
     val view = timeline.refresh()
     assert(view.finished == 1 && view.next == 4 && view.unfinished.map(_.number) == Vector(2, 3))
-    assert(view.lastMark("log", 1).contains((1L, 9L)) && view.lastMark("log", 0).isEmpty)
-    assert(view.byTransaction("t3") == 3)
+    assert(view.snapshot.lastMark("log").contains(LastMark(1, 9)))
+    assert(view.byTransaction(Set(
+      "t3",
+      "t4"
+    )).view.mapValues(_.entry.number).toMap == Map("t3" -> 3))
     val h3 = view.status(3).get.hash
     timeline.decide(Aborting(3, h3, 5, conflict))
     assert(timeline.refresh().finished == 1)
@@ -186,26 +189,155 @@ final class TimelineSuite extends AnyFunSuite {
     }
 
     /** What somebody may know of the first entries; ends are known in any order. */
-    def view(ends: Int => Boolean, length: Int): TimelineView =
-      entries.take(length).foldLeft(TimelineView.empty) { (view, e) =>
-        val isCommit = e.isInstanceOf[CommitEntry]
-        val end = Option.when(isCommit && ends(e.number.toInt))(Completed(
-          e.number,
-          "",
-          0L,
-          Vector(Vector(e.number), Vector(e.number))
-        ))
-        view.append(EntryStatus(e, "", end, None))
+    def view(interval: Int)(ends: Int => Boolean, length: Int): TimelineView =
+      entries.take(length).foldLeft(TimelineView.from(TimelineSnapshot.empty, interval)) {
+        (view, e) =>
+          val isCommit = e.isInstanceOf[CommitEntry]
+          val end = Option.when(isCommit && ends(e.number.toInt))(Completed(
+            e.number,
+            "",
+            0L,
+            Vector(Vector(e.number), Vector(e.number))
+          ))
+          view.append(EntryStatus(e, "", end, None))
       }
     (1 to 500).foreach { _ =>
       val (a, b) =
         (entries.map(_ => random.nextInt(3) > 0), entries.map(_ => random.nextInt(3) > 0))
       val (n, m) = (random.nextInt(size + 1), random.nextInt(size + 1))
-      val (one, other) = (view(i => a(i - 1), n), view(i => b(i - 1), m))
-      val both = view(i => (i <= n && a(i - 1)) || (i <= m && b(i - 1)), n.max(m))
-      assert(one.merge(other) == both && other.merge(one) == both, s"seed $seed")
-      assert(both.finishedPrefix == view(_ => true, both.finished.toInt), s"seed $seed")
+      for (interval <- Seq(1, 3, 64)) {
+        val known = view(interval) _
+        val (one, other) = (known(i => a(i - 1), n), known(i => b(i - 1), m))
+        val both = known(i => (i <= n && a(i - 1)) || (i <= m && b(i - 1)), n.max(m))
+        for (merged <- Seq(one.merge(other), other.merge(one))) {
+          def gist(v: TimelineView) = (v.snapshot, v.milestone, v.next, v.after(v.finished))
+          assert(gist(merged) == gist(both), s"seed $seed, interval $interval")
+          assert(interval < size || merged == both, s"seed $seed")
+          assert(merged.recent.size <= 2 * interval + merged.next - 1 - merged.finished)
+        }
+      }
     }
+  }
+
+  /** A timeline of finished entries, its checkpoints put with this interval. */
+  private def finished(f: Fixture, entries: Int, interval: Int): Timeline = {
+    val timeline = f.open(interval)
+    timeline.id
+    timeline.refresh()
+    (1 to entries).foreach { i =>
+      timeline.putRequested(requested(s"t$i").copy(snapshot = i - 1L))
+      timeline.putEntry(commit(i.toLong, timeline.known.lastHash, s"t$i"))
+      val slots = Vector(i.toLong + 7)
+      timeline.decide(Completed(i.toLong, timeline.known.lastHash, 5, Vector(slots, slots)))
+      timeline.checkpoint()
+    }
+    timeline
+  }
+
+  private def checkpointsOf(f: Fixture) = f.store.list("/db/checkpoints", "").map(_.name)
+
+  private def name(number: Int) = f"$number%020d.json"
+
+  test("a checkpoint is put for every so many entries; the last two stay") {
+    val f = new Fixture
+    finished(f, 10, interval = 3)
+    assert(checkpointsOf(f) == Vector(name(6), name(9)))
+  }
+
+  test("who comes new reads the newest checkpoint, its entry, and what follows") {
+    val f = new Fixture
+    val warm = finished(f, 10, interval = 3)
+    f.store.requests = Vector.empty
+    val cold = f.open(3)
+    val view = cold.refresh()
+    assert(f.store.requests == Vector(
+      "list /db/checkpoints",
+      s"get /db/checkpoints/${name(9)}",
+      s"get ${f.file(name(9))}",
+      "list /db/timeline",
+      s"get ${f.file(name(10))}",
+      s"get ${f.file(f"${10}%020d.outcome.json")}"
+    ))
+    assert(view.snapshot == warm.known.snapshot && view.lastHash == warm.known.lastHash)
+    assert(view.snapshot == f.open().refresh().snapshot && view.next == 11)
+  }
+
+  test("memory holds the recent entries alone") {
+    val timeline = finished(new Fixture, 50, interval = 4)
+    assert(
+      timeline.known.recent.size <= 8 && timeline.known.first == 51 - timeline.known.recent.size
+    )
+  }
+
+  test(
+    "a checkpoint that is corrupt, half-written, of the future or not of this timeline is passed over"
+  ) {
+    def changed(change: String => String): (Fixture, Timeline) = {
+      val f = new Fixture
+      val warm = finished(f, 7, interval = 3)
+      val file = s"/db/checkpoints/${name(6)}"
+      val bytes = new String(f.store.get(file).get)
+      val other = change(bytes)
+      assert(other != bytes)
+      f.store.overwrite(file, other.getBytes)
+      (f, warm)
+    }
+    def sealedAgain(change: com.fasterxml.jackson.databind.node.ObjectNode => Any)(text: String) = {
+      val node = Json.parse(text)
+      node.remove("sum")
+      change(node)
+      Json.text(node.put("sum", Json.blake3(Json.text(node))))
+    }
+    for (change <- Seq[String => String](
+        _.replace("\"markSlot\":13", "\"markSlot\":12"),
+        _.dropRight(20),
+        sealedAgain(_.putArray("requiredFeatures").add("future")),
+        sealedAgain(_.put("hash", "0" * 64)),
+        sealedAgain(_.put("number", 5))
+      )) {
+      val (f, warm) = changed(change)
+      assert(f.open(3).refresh().snapshot == warm.known.snapshot)
+    }
+  }
+
+  test("a checkpoint that cannot be put, listed for tidying up or deleted hurts nobody") {
+    val f = new Fixture
+    f.store.interceptPut = (path, put) =>
+      if (path.contains("/checkpoints/")) throw new java.io.IOException("full") else put()
+    val timeline = finished(f, 7, interval = 3)
+    assert(timeline.known.finished == 7 && checkpointsOf(f).isEmpty)
+  }
+
+  test("a hole after the checkpoint is named") {
+    val f = new Fixture
+    finished(f, 8, interval = 3)
+    f.store.delete(f.file(name(7)))
+    assert(corrupt(f.open(3).refresh()) == f.file(name(7)))
+  }
+
+  test("an old transaction's entry is read back to, no further than where it began") {
+    val f = new Fixture
+    finished(f, 20, interval = 3)
+    f.store.delete("/db/transactions/t5.json")
+    f.store.delete(f.file(name(2)))
+    val timeline = f.open(3)
+    timeline.refresh()
+    def entry(id: String): Option[Long] = timeline.entriesOf(Set(id)).get(id).map(_.entry.number)
+    timeline.putRequested(requested("open").copy(snapshot = 20))
+    timeline.putRequested(requested("long").copy(snapshot = 10))
+    assert(entry("open").isEmpty && entry("long").isEmpty)
+    assert(entry("t20").contains(20L) && entry("t12").contains(12L) && entry("t5").contains(5L))
+    assert(timeline.entriesOf(Set("t12")).values.forall(_.isFinished))
+    assert(corrupt(timeline.entriesOf(Set("unheard of"))) == f.file(name(2)))
+  }
+
+  test("an old entry that was changed is named when it is read") {
+    val f = new Fixture
+    finished(f, 20, interval = 3)
+    f.store.overwrite(f.file(name(8)), TimelineCodec.encode(commit(8, "else", "t8")))
+    val timeline = f.open(3)
+    timeline.refresh()
+    assert(corrupt(timeline.entriesOf(Set("t6"))) == f.file(name(8)))
   }
 
   test("numbers that are none are corruption, not zero") {

@@ -64,8 +64,7 @@ final class BindingSuite extends AnyFunSuite {
     s.link("alias")
     s.append("alias", "y") match {
       case CommitOutcome.Committed(entry, _) =>
-        assert(entry.tables.head.log == s.db.timeline.refresh().statuses.head.entry
-          .asInstanceOf[io.lakestep.timeline.CommitEntry].tables.head.log)
+        assert(entry.tables.head.log == s.lake.entry(1).tables.head.log)
       case other => fail(other.toString)
     }
     assert(s.lake.live("A") == Set("a1", "x", "y"))

@@ -76,7 +76,7 @@ final class CommitSuite extends AnyFunSuite {
   test("the good path puts one entry, one commit a table and one outcome") {
     val s = scene()
     val store = s.lake.store.asInstanceOf[MemoryStore]
-    val db = s.lake.client()
+    val db = s.lake.client(options = DatabaseOptions(syncDataFiles = false))
     s.run(db, { store.requests = Vector.empty })
     val puts =
       store.requests.filter(_.startsWith("put ")).filterNot(_.contains("_delta_log/_lakestep/"))
@@ -157,8 +157,7 @@ final class CommitSuite extends AnyFunSuite {
     val outcome = s.run(db)
     assert(outcome.isInstanceOf[CommitOutcome.Conflicted])
     assert(s.lake.live("A") == Set("a2", "f"))
-    val id = db.timeline.refresh().byTransaction.keys.head
-    db.describe(id) match {
+    db.describe(s.lake.firstTransaction) match {
       case TransactionStatus.RolledBack(_, conflict, residue) =>
         assert(conflict.rule == ConflictCheck.SameFile && residue.exists(_.contains("f")))
       case other => fail(other.toString)

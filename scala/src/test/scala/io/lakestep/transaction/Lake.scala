@@ -8,6 +8,7 @@ import scala.util.control.ControlThrowable
 import io.lakestep.{Clock, Ids, Json}
 import io.lakestep.delta._
 import io.lakestep.storage.{MemoryStore, ObjectStore, ObjectStores}
+import io.lakestep.timeline.{CommitEntry, TimelineCodec}
 
 /** A client that stops for ever, at once. */
 final class Crash extends ControlThrowable
@@ -36,7 +37,7 @@ private[lakestep] class Lake(
   def client(
       observer: CommitObserver = CommitObserver.Silent,
       root: String = root,
-      options: DatabaseOptions = DatabaseOptions(syncDataFiles = false),
+      options: DatabaseOptions = Lake.Forgetful,
       amendments: Amendments = Amendments.all,
       stores: ObjectStores = stores): Database =
     Database.open(root, stores, states, RowSets, clock, ids, observer, options, amendments)
@@ -100,6 +101,15 @@ private[lakestep] class Lake(
       "domain",
       name
     ).put("configuration", configuration).put("removed", false))
+
+  /** An entry of the timeline, which is a commit. */
+  def entry(number: Long): CommitEntry = {
+    val file = f"$root/timeline/$number%020d.json"
+    TimelineCodec.decodeEntry(file, store.get(file).get).asInstanceOf[CommitEntry]
+  }
+
+  /** The id of the first transaction of the timeline. */
+  def firstTransaction: String = entry(1).transaction.id
 
   /** A foreign commit at the head. */
   def foreign(table: String, actions: Action*): Long = {
@@ -200,6 +210,10 @@ private[lakestep] class Lake(
 }
 
 private[lakestep] object Lake {
+
+  /** Keeps no more than two entries of the timeline in memory, and puts a checkpoint for each. */
+  val Forgetful: DatabaseOptions = DatabaseOptions(syncDataFiles = false, checkpointInterval = 1)
+
   def inMemory(): Lake = {
     val clock = new ManualClock
     new Lake(new MemoryStore(clock), clock)

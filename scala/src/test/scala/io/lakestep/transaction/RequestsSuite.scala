@@ -10,7 +10,7 @@ final class RequestsSuite extends AnyFunSuite {
     val lake: Lake = Lake.inMemory()
     val names: Vector[String] = Vector.tabulate(tables)(i => s"T$i")
     names.foreach(lake.create(_, "first"))
-    val db: Database = lake.client()
+    val db: Database = lake.client(options = DatabaseOptions(syncDataFiles = false))
 
     def stage(txn: BegunTransaction): Seq[WrittenTable] = names.map { table =>
       val pin = db.pin(txn, lake.path(table), -1)

@@ -49,7 +49,11 @@ final class RerunSuite extends AnyFunSuite {
     s.lake.clock.advance(5)
     val found = s.rerun()
     assert(found.statement == 3)
-    assert(found.txn == s.txn.copy(snapshot = 1, requestedAtMs = s.lake.clock.nowMs()))
+    val base = s.db.timeline.known.snapshot
+    assert(base.number == 1)
+    assert(
+      found.txn == s.txn.copy(snapshot = 1, base = base, requestedAtMs = s.lake.clock.nowMs())
+    )
     assert(s.db.pin(found.txn, s.lake.path("D"), -1) == 1)
     assert(s.db.pin(found.txn, s.lake.path("E"), -1) == 1)
   }

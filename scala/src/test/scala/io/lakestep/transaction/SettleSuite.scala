@@ -320,7 +320,7 @@ final class SettleSuite extends AnyFunSuite {
       val lake = deletedUnder(change)
       assert(lake.live("A") == Set("a2"))
       val db = lake.client()
-      db.describe(db.timeline.refresh().byTransaction.keys.head) match {
+      db.describe(lake.firstTransaction) match {
         case TransactionStatus.RolledBack(_, _, residue) => assert(residue == Vector("A: a1"))
         case other => fail(other.toString)
       }
