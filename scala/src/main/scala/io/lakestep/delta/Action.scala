@@ -162,19 +162,27 @@ final case class Protocol(body: ObjectNode) extends Action {
   private def features(field: String): Option[Set[String]] =
     Option(body.get(field)).filter(_.isArray).map(_.elements.asScala.map(_.asText).toSet)
 
-  /** What both ask for: the higher versions and every feature. */
+  /** What it asks of readers, named or implied by its version. Source: Delta's PROTOCOL.md. */
+  private def askedOfReaders: Set[String] =
+    readerFeatures.getOrElse(if (minReader >= 2) Set("columnMapping") else Set.empty)
+
+  /** What it asks of writers, named or implied by its versions. */
+  def askedOfWriters: Set[String] =
+    writerFeatures.getOrElse(Protocol.impliedForWriters(minReader, minWriter))
+
+  /** What both ask for: the higher versions and every feature, named where one of them has names. */
   def union(other: Protocol): Protocol = {
     val merged = body.deepCopy()
     merged.put("minReaderVersion", minReader.max(other.minReader))
     merged.put("minWriterVersion", minWriter.max(other.minWriter))
-    def put(field: String, mine: Option[Set[String]], theirs: Option[Set[String]]): Unit =
-      if (mine.isDefined || theirs.isDefined) {
-        val all = merged.putArray(field)
-        (mine.getOrElse(Set.empty) ++ theirs.getOrElse(Set.empty)).toVector.sorted
-          .foreach(f => all.add(f))
-      }
-    put("readerFeatures", readerFeatures, other.readerFeatures)
-    put("writerFeatures", writerFeatures, other.writerFeatures)
+    def put(field: String, features: Set[String]): Unit = {
+      val all = merged.putArray(field)
+      features.toVector.sorted.foreach(f => all.add(f))
+    }
+    if (readerFeatures.orElse(other.readerFeatures).isDefined)
+      put("readerFeatures", askedOfReaders ++ other.askedOfReaders)
+    if (writerFeatures.orElse(other.writerFeatures).isDefined)
+      put("writerFeatures", askedOfWriters ++ other.askedOfWriters)
     Protocol(merged)
   }
 
@@ -200,6 +208,20 @@ object Protocol {
 
   /** The writer version from which a protocol names its features. */
   private val NamedFeatures = 7
+
+  /** What a protocol without feature names asks of writers. Source: Delta's PROTOCOL.md. */
+  def impliedForWriters(reader: Int, writer: Int): Set[String] =
+    Vector(
+      2 -> "appendOnly",
+      2 -> "invariants",
+      3 -> "checkConstraints",
+      4 -> "changeDataFeed",
+      4 -> "generatedColumns",
+      5 -> "columnMapping",
+      6 -> "identityColumns"
+    ).collect {
+      case (from, name) if writer >= from && (name != "columnMapping" || reader >= 2) => name
+    }.toSet
 }
 
 final case class SetTransaction(body: ObjectNode) extends Action {

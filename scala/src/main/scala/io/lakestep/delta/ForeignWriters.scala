@@ -127,11 +127,8 @@ object ForeignWriters {
     if (isFenced(protocol)) unfenced(protocol) else protocol
 
   /** The protocol with the feature; one without names for its features gets names for all of them. */
-  def fenced(protocol: Protocol): Protocol = {
-    val features =
-      protocol.writerFeatures.getOrElse(implied(protocol.minReader, protocol.minWriter))
-    protocol.withWriterFeatures(features + Feature)
-  }
+  def fenced(protocol: Protocol): Protocol =
+    protocol.withWriterFeatures(protocol.askedOfWriters + Feature)
 
   private def fence(protocol: Protocol, metaData: MetaData): (Protocol, MetaData) =
     if (isFenced(protocol)) (protocol, metaData)
@@ -146,24 +143,10 @@ object ForeignWriters {
     before.map(_.split(',').flatMap(_.toIntOption)) match {
       case Some(Array(reader, writer))
           if protocol.minReader == reader && protocol.readerFeatures.isEmpty &&
-            protocol.writerFeatures.contains(implied(reader, writer)) =>
+            protocol.writerFeatures.contains(Protocol.impliedForWriters(reader, writer)) =>
         protocol.withVersions(reader, writer)
       case _ => protocol
     }
-
-  /** What a protocol without feature names asks of writers. Source: Delta's PROTOCOL.md. */
-  private def implied(reader: Int, writer: Int): Set[String] =
-    Vector(
-      2 -> "appendOnly",
-      2 -> "invariants",
-      3 -> "checkConstraints",
-      4 -> "changeDataFeed",
-      4 -> "generatedColumns",
-      5 -> "columnMapping",
-      6 -> "identityColumns"
-    ).collect {
-      case (from, name) if writer >= from && (name != "columnMapping" || reader >= 2) => name
-    }.toSet
 
   /** The commit that takes the fence away for the statements of one transaction; never published. */
   def staging(protocol: Protocol, inCommitTimestampMs: Option[Long]): Vector[Action] = {

@@ -22,10 +22,10 @@ import io.lakestep.session.Sessions
 final case class RedirectSaveAsTable(session: SparkSession) extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    case replace: ReplaceTableAsSelect
-        if isSaveAsTable(replace) && replace.query.resolved && Sessions.isOpen(session) =>
+    case replace: ReplaceTableAsSelect if replace.query.resolved && Sessions.isOpen(session) =>
       val save = for {
-        table <- overlayOf(replace)
+        table <- RedirectSaveAsTable.target(replace)
+        if OverlayPath.isOverlay(table.path)
         layout <- layout(replace)
       } yield SaveIntoDataSourceCommand(
         replace.query,
@@ -38,22 +38,6 @@ final case class RedirectSaveAsTable(session: SparkSession) extends Rule[Logical
     case other => other
   }
 
-  private def isSaveAsTable(replace: ReplaceTableAsSelect): Boolean =
-    replace.writeOptions.exists { case (key, value) =>
-      key.equalsIgnoreCase(SupportsV1OverwriteWithSaveAsTable.OPTION_NAME) && value == "true"
-    }
-
-  private def overlayOf(replace: ReplaceTableAsSelect): Option[DeltaTableV2] =
-    replace.name match {
-      case ResolvedIdentifier(catalog: TableCatalog, identifier) =>
-        try
-          Some(catalog.loadTable(identifier)).collect {
-            case table: DeltaTableV2 if OverlayPath.isOverlay(table.path) => table
-          }
-        catch { case _: NoSuchTableException => None }
-      case _ => None
-    }
-
   /** `partitionBy` as `save` states it; None for what `save` cannot say (buckets, `clusterBy`). */
   private def layout(replace: ReplaceTableAsSelect): Option[Map[String, String]] = {
     val transforms = replace.partitioning
@@ -65,4 +49,24 @@ final case class RedirectSaveAsTable(session: SparkSession) extends Rule[Logical
       Some(Map(key -> DataSourceUtils.encodePartitioningColumns(columns)))
     }
   }
+}
+
+object RedirectSaveAsTable {
+
+  /** The table that there is already, and that a `saveAsTable` overwrites. */
+  private[sql] def target(plan: LogicalPlan): Option[DeltaTableV2] = plan match {
+    case replace: ReplaceTableAsSelect if isSaveAsTable(replace) =>
+      replace.name match {
+        case ResolvedIdentifier(catalog: TableCatalog, identifier) =>
+          try Some(catalog.loadTable(identifier)).collect { case table: DeltaTableV2 => table }
+          catch { case _: NoSuchTableException => None }
+        case _ => None
+      }
+    case _ => None
+  }
+
+  private def isSaveAsTable(replace: ReplaceTableAsSelect): Boolean =
+    replace.writeOptions.exists { case (key, value) =>
+      key.equalsIgnoreCase(SupportsV1OverwriteWithSaveAsTable.OPTION_NAME) && value == "true"
+    }
 }

@@ -5,9 +5,10 @@ import scala.jdk.CollectionConverters._
 import io.delta.tables.execution.VacuumTableCommand
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.catalyst.analysis.{ResolvedIdentifier, UnresolvedIdentifier}
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{
-  Command, LogicalPlan, SetTableProperties, UnsetTableProperties
+  Command, LogicalPlan, ReplaceTableAsSelect, SetTableProperties, UnsetTableProperties
 }
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.delta.commands.RestoreTableCommand
@@ -81,21 +82,28 @@ object StatementAsTransaction {
   private[sql] def plan(session: SparkSession, root: LogicalPlan): Option[SparkPlan] = {
     val commands = StatementKinds.commands(root)
     for {
-      asked <- root.getTagValue(Asked).orElse(Some(root).filter(canBeAskedAgain))
+      asked <- root.getTagValue(Asked).orElse(askedAgain(root))
       if commands.exists(mustBe(session, _)) && !Sessions.isOpen(session) &&
         !InternalClones.contains(session)
     } yield ExecutedCommandExec(StatementAsTransaction(asked, root.output, vacuumed(commands)))
   }
 
   /** What Spark or Delta makes anew on the way, without its tags; analysis redirects both. */
-  private def canBeAskedAgain(root: LogicalPlan): Boolean = root match {
-    case _: SaveIntoDataSourceCommand | _: RestoreTableCommand => true
-    case _ => false
+  private def askedAgain(root: LogicalPlan): Option[LogicalPlan] = root match {
+    case _: SaveIntoDataSourceCommand | _: RestoreTableCommand => Some(root)
+    case replace: ReplaceTableAsSelect => Some(replace.name).collect {
+        case ResolvedIdentifier(catalog, identifier) =>
+          val parts = catalog.name +: identifier.namespace.toSeq :+ identifier.name
+          replace.copy(name = UnresolvedIdentifier(parts), isAnalyzed = false)
+      }
+    case _ => None
   }
 
   private def mustBe(session: SparkSession, command: Command): Boolean = {
     // `DataFrameWriter.save` meets its table only when it runs.
     val isLoaded = !command.isInstanceOf[SaveIntoDataSourceCommand]
+    val overwritten = RedirectSaveAsTable.target(command).map(_.path)
+    overwritten.exists(Autocommit.isFenced(session, _, isLoaded = false)) ||
     (CommandCatalogue.decide(command) == Decision.Staged || isVacuum(command)) &&
     (changesMode(command) ||
       BeforeAutocommit.targets(command).exists(Autocommit.isFenced(session, _, isLoaded)))

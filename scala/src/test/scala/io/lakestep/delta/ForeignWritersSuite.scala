@@ -86,6 +86,23 @@ final class ForeignWritersSuite extends AnyFunSuite {
     assert(header(closed, unset()).protocol.sameAs(before.protocol))
   }
 
+  test("a feature that Delta says by a version alone is named among the others") {
+    val constrained = Set("appendOnly", "invariants", "checkConstraints")
+    val closed = header(open(protocol(1, 2)), set(Closed))
+    // What Delta makes of (1, 7) with these features.
+    val added = header(closed, commit("ADD CONSTRAINT", closed.metaData, protocol(1, 3)))
+    assert(features(added.protocol) == constrained + ForeignWriters.Feature)
+    assert(features(header(added, unset()).protocol) == constrained)
+    val named = open(protocol(1, 7, "appendOnly", "invariants"))
+    val other = header(named, commit("ADD CONSTRAINT", protocol(1, 3)))
+    assert(features(other.protocol) == constrained)
+    val vectors = protocol(3, 7, "appendOnly", "deletionVectors")
+    vectors.body.putArray("readerFeatures").add("deletionVectors")
+    val mapped = header(open(vectors), commit("SET TBLPROPERTIES", protocol(2, 5))).protocol
+    assert(mapped.readerFeatures.contains(Set("columnMapping", "deletionVectors")))
+    assert(Set("columnMapping", "generatedColumns", "deletionVectors").subsetOf(features(mapped)))
+  }
+
   test("a feature that was switched on while the table was closed stays when it is opened") {
     val closed = header(open(protocol(1, 2)), set(Closed))
     val more = ForeignWriters.unfenced(closed.protocol)
