@@ -108,6 +108,15 @@ class Client:
             seconds.append(time.monotonic() - began)
         return seconds
 
+    def analysed(self, queries: list[str]) -> list[float]:
+        """Resolve queries without running them, and return the seconds that each took."""
+        seconds = []
+        for query in queries:
+            began = time.monotonic()
+            self._spark.sql(query)
+            seconds.append(time.monotonic() - began)
+        return seconds
+
     def redone(self, statements: list[str], other: str) -> float:
         """Type a transaction, let another session come first, and return the seconds of COMMIT."""
         self._spark.sql("BEGIN")

@@ -11,7 +11,6 @@ counts them.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import random
@@ -21,20 +20,19 @@ import signal
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import pages
+import pairs
 from driver import Driver
 from rich.console import Console
 from rich.progress import track
 from scenarios import GENERATED, THREE, Scenario, tpch_scenarios
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-RESULTS = REPOSITORY / "benchmarks" / "results.json"
-README = REPOSITORY / "benchmarks" / "README.md"
-BEGIN_MARK, END_MARK = "<!-- overhead: written by overhead.py -->", "<!-- end of overhead -->"
 
 STEPS = ("INSERT", "INSERT … SELECT", "UPDATE")
 SUM = "SELECT count(*), sum(CAST(xxhash64(*) AS DECIMAL(38, 0))) FROM {}"
@@ -60,13 +58,6 @@ def make_tables(driver: Driver, folder: str, tables: Mapping[str, str]) -> None:
             statement=f"CREATE TABLE IF NOT EXISTS {name} USING delta"
             f" LOCATION '{folder}/{name}' AS {query}",
         )
-
-
-def interval(ratio: Callable[[list[int]], float], size: int, seed: int) -> tuple[float, float]:
-    """Return the bootstrap 95 % interval of a ratio over resampled rounds."""
-    chance = random.Random(seed)
-    draws = sorted(ratio(chance.choices(range(size), k=size)) for _ in range(10_000))
-    return draws[250], draws[9749]
 
 
 class Timing:
@@ -121,14 +112,7 @@ class Timing:
                 "rounds_s": totals,
             }
             if name != PLAIN:
-
-                def ratio(rounds: list[int], totals: list[float] = totals) -> float:
-                    ours = statistics.median(totals[i] for i in rounds)
-                    return ours / statistics.median(plain[i] for i in rounds)
-
-                size = len(plain)
-                kinds[name]["ratio"] = ratio(list(range(size)))
-                kinds[name]["ratio_95"] = interval(ratio, size, self._seed)
+                kinds[name] |= pairs.ratio(totals, plain, self._seed)
         return {"goal": self._scenario.goal, "floor": self._scenario.floor, "kinds": kinds}
 
 
@@ -258,21 +242,6 @@ def _of(counts: dict[str, int], request: str) -> int:
     return sum(count for key, count in counts.items() if key.endswith(f" {request}"))
 
 
-def write(results: dict[str, Any]) -> None:
-    """Keep the results, and put the tables into the page."""
-    RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    page = README.read_text("utf-8")
-    before, rest = page.split(BEGIN_MARK)
-    after = rest.split(END_MARK)[1]
-    on = next(reversed(results["scenarios"].values()))["on"]
-    head = (
-        f"Lakestep {on['lakestep']}, Spark {on['spark']}, Delta {on['delta']}, Java {on['java']},"
-        f" Python {results['python']}, {results['cpus']} cores of a shared machine."
-    )
-    middle = f"{BEGIN_MARK}\n\n{head}\n\n{table(results)}\n\n{END_MARK}"
-    README.write_text(before + middle + after, "utf-8")
-
-
 def main() -> None:
     """Run the benchmark; with --only the rest of the results stays, with --quick all of them."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -293,7 +262,7 @@ def main() -> None:
     scenarios = (*GENERATED, *tpch_scenarios(work))
     chosen = [s for s in scenarios if re.search(options.only, s.name)]
     measured = measure(work, chosen, quick=options.quick, seed=options.seed) if chosen else {}
-    before = {} if options.quick else json.loads(RESULTS.read_text("utf-8"))
+    before = {} if options.quick else pages.known()
     found = before.get("scenarios", {}) | measured
     requests = before.get("requests", {})
     if re.search(options.only, "requests"):
@@ -310,8 +279,13 @@ def main() -> None:
     console.print(table(results), soft_wrap=True)
     console.print(f"Both copies hold the same rows. {time.monotonic() - began:.0f} s")
     if not options.quick:
-        write(results)
-        console.print(f"Written: {RESULTS.relative_to(REPOSITORY)} and the page beside it")
+        on = next(reversed(results["scenarios"].values()))["on"]
+        head = (
+            f"Lakestep {on['lakestep']}, Spark {on['spark']}, Delta {on['delta']}, Java {on['java']},"
+            f" Python {results['python']}, {results['cpus']} cores of a shared machine."
+        )
+        pages.keep("overhead", results, f"{head}\n\n{table(results)}")
+        console.print("Written: benchmarks/results.json and the page beside it")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import io.lakestep.LongTest
 class SimulationTest extends AnyFunSuite {
 
   private val Small = 2000L
-  private val FaultBound = 20000L
+  private val FaultBound = 8000L
   private val Large = sys.env.getOrElse("LAKESTEP_SIMULATION_HISTORIES", "400000").toLong
 
   Simulation.askedSeed match {
