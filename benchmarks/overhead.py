@@ -281,8 +281,8 @@ def main() -> None:
     if not options.quick:
         on = next(reversed(results["scenarios"].values()))["on"]
         head = (
-            f"Lakestep {on['lakestep']}, Spark {on['spark']}, Delta {on['delta']}, Java {on['java']},"
-            f" Python {results['python']}, {results['cpus']} cores of a shared machine."
+            f"Lakestep {on['lakestep']}, Spark {on['spark']}, Delta {on['delta']},"
+            f" Java {on['java']}, Python {results['python']}, {results['cpus']} cores of a shared machine."
         )
         pages.keep("overhead", results, f"{head}\n\n{table(results)}")
         console.print("Written: benchmarks/results.json and the page beside it")

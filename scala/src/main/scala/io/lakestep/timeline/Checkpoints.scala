@@ -24,7 +24,10 @@ private[timeline] final class Checkpoints(store: ObjectStore, folder: String) {
    * @param hashOf the hash of an entry, as the store has it
    */
   def newest(hashOf: Long => Option[String]): Option[TimelineSnapshot] = {
-    val found = numbers.reverseIterator.flatMap(read).find(s => hashOf(s.number).contains(s.hash))
+    val there =
+      try numbers
+      catch { case NonFatal(_) => Vector.empty }
+    val found = there.reverseIterator.flatMap(read).find(s => hashOf(s.number).contains(s.hash))
     found.foreach(s => last.set(s.number))
     found
   }
@@ -36,12 +39,13 @@ private[timeline] final class Checkpoints(store: ObjectStore, folder: String) {
         val path = file(snapshot.number)
         if (!store.exists(path)) {
           store.putIfAbsent(path, TimelineCodec.encode(snapshot))
-          numbers.dropRight(Kept).foreach(n => store.delete(file(n)))
+          numbers.filter(_ <= snapshot.number).dropRight(Kept).foreach(n => store.delete(file(n)))
         }
       } catch { case NonFatal(_) => () }
 
   private def numbers: Vector[Long] =
-    store.list(folder, "0").map(_.name).collect { case Name(number) => number.toLong }
+    store.list(folder, "0").map(_.name).collect { case Name(number) => number }
+      .flatMap(_.toLongOption)
 
   private def read(number: Long): Option[TimelineSnapshot] =
     try store.get(file(number)).map(TimelineCodec.decodeSnapshot(file(number), _))

@@ -98,7 +98,7 @@ final class Timeline(
   def checkpoint(): Unit = checkpoints.putIfDue(cache.get.milestone)
 
   @tailrec
-  private def onward(view: TimelineView): TimelineView = readEntry(view.next, view) match {
+  private def onward(view: TimelineView): TimelineView = readEntry(view.next, view.lastHash) match {
     case Some(status) => onward(view.append(withEnd(status)))
     case None => view
   }
@@ -109,7 +109,7 @@ final class Timeline(
     val names = store.list(folder, numbered(start.next)).map(_.name).toSet
     val newest = names.iterator.collect { case EntryName(n) => n.toLong }.maxOption
     (start.next to newest.getOrElse(start.finished)).foldLeft(start) { (view, number) =>
-      val status = readEntry(number, view).getOrElse(
+      val status = readEntry(number, view.lastHash).getOrElse(
         throw Fields.corrupt(entryFile(number), "it is missing before a later entry")
       )
       view.append(if (names(s"${numbered(number)}.outcome.json")) withEnd(status) else status)
@@ -119,9 +119,9 @@ final class Timeline(
   /** Whether nothing was put after what is known, at the cost of one small read. */
   def isCurrent: Boolean = !store.exists(entryFile(known.next))
 
-  private def readEntry(number: Long, before: TimelineView): Option[EntryStatus] =
+  private def readEntry(number: Long, previousHash: String): Option[EntryStatus] =
     readEntry(number).map { status =>
-      if (status.entry.previousHash != before.lastHash) throw Fields.corrupt(
+      if (status.entry.previousHash != previousHash) throw Fields.corrupt(
         entryFile(number),
         s"the hash that it holds is not that of entry ${number - 1}"
       )
@@ -156,10 +156,21 @@ final class Timeline(
     val others = (transactions -- recent.keySet).filter(view.aborted(_).isEmpty)
     if (others.isEmpty || view.first == TimelineEntry.First) recent
     else {
-      val began = others.toVector.map(id => id -> requested(id).fold(0L)(_.snapshot)).toMap
+      val began = others.toVector.map(id => id -> snapshotOf(id)).toMap
       recent ++ readBack(view.first - 1, view.hashBeforeFirst, began, Map.empty)
     }
   }
+
+  /** Before every entry where nothing tells. */
+  private def snapshotOf(transaction: String): Long =
+    try requested(transaction).fold(0L)(_.snapshot)
+    catch { case NonFatal(_) => 0L }
+
+  /** The entries after a snapshot, in order; what is not in memory is read, without its end. */
+  def after(snapshot: TimelineSnapshot): Iterator[EntryStatus] =
+    Iterator.unfold((snapshot.number + 1, snapshot.hash)) { case (number, hash) =>
+      known.status(number).orElse(readEntry(number, hash)).map(s => s -> (number + 1, s.hash))
+    }
 
   /** @param began the transactions that are looked for, and the snapshot with which each began */
   @tailrec

@@ -51,7 +51,8 @@ final case class LastMark(entry: Long, slot: Long)
  * @param tableId Delta's id of the table, as the entry of the last mark names it
  * @param lastEntry the last of them
  * @param mark none when no entry left one, as the table was gone each time
- * @param irregular those whose slots between base and last mark are not all their own, in order
+ * @param irregular those that left a mark, and whose slots from their base to it are not all their
+ *   own, in order
  */
 final case class LogState(
     path: String,
@@ -75,7 +76,9 @@ private object LogState {
       tableId = before.filter(_.mark.isDefined && mark.isEmpty).fold(table.tableId)(_.tableId),
       lastEntry = entry.number,
       mark = mark.orElse(before.flatMap(_.mark)),
-      irregular = if (isRegular(table, status, index)) irregular else irregular :+ entry.number
+      irregular =
+        if (mark.isEmpty || isRegular(table, status, index)) irregular
+        else irregular :+ entry.number
     )
   }
 

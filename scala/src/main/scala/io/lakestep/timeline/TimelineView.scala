@@ -79,7 +79,8 @@ final case class TimelineView private (
   /** The tables that entries write: path and log of each. */
   def tables: Vector[(String, String)] =
     (snapshot.logs.toVector.map { case (log, state) => state.path -> log } ++
-      unfinished.flatMap(_.tables).map(t => t.path -> t.log)).distinct
+      after(finished).map(_.entry).collect { case c: CommitEntry => c }
+        .flatMap(_.tables).map(t => t.path -> t.log)).distinct
 
   /** This view with what another one knows in addition. */
   def merge(other: TimelineView): TimelineView = {

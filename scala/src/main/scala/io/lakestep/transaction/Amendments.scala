@@ -20,8 +20,8 @@ package io.lakestep.transaction
  * @param helpsReads helping entries that write what was read: SERIALIZABLE is not
  * @param timelineBeforeBindings a query's reading of the timeline before it looks for bindings: the
  *   first transaction of two tables is read by halves
- * @param scansForgotten looking into a log for marks of entries that are no longer in memory: a long
- *   transaction reads a torn snapshot
+ * @param readsForgotten reading entries again that are no longer in memory: a long transaction reads a
+ *   torn snapshot
  * @param checksKeptPins pinning again what a re-run keeps: it reads two snapshots
  */
 private[lakestep] final case class Amendments(
@@ -39,7 +39,7 @@ private[lakestep] final case class Amendments(
     conflictCapableFirst: Boolean = true,
     helpsReads: Boolean = true,
     timelineBeforeBindings: Boolean = true,
-    scansForgotten: Boolean = true,
+    readsForgotten: Boolean = true,
     checksKeptPins: Boolean = true)
 
 private[lakestep] object Amendments {

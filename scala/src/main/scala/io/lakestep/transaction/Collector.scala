@@ -1,5 +1,6 @@
 package io.lakestep.transaction
 
+import scala.util.Try
 import scala.util.control.NonFatal
 
 import io.lakestep.delta.TablePath
@@ -33,17 +34,21 @@ private[transaction] final class Collector(world: World, abort: Vector[String] =
     }
     val found = staged.collect { case (path, Right(segments)) => path -> segments }
     val old = (timeline.requestedBefore(before) ++ found.flatMap(_._2)).distinct
-    val aborted = abort(old.filterNot(ended(old)))
+    val done = ended(old)
+    val aborted = abort(old.filterNot(done))
     timeline.refresh()
-    val hasEnded = ended(old)
+    val hasEnded = done ++ ended(old.filterNot(done))
     val removed = for ((path, segments) <- found; id <- segments if hasEnded(id)) yield {
       stores.forPath(path).deleteFolder(TablePath.staging(path, id))
       id
     }
     old.diff(aborted).filter(hasEnded).foreach(timeline.deleteRequested)
     val temporary = found.map { case (path, _) => TablePath.temporary(path) } ++ timeline.temporary
-    temporary.foreach(removeOld(_, before))
-    CollectionReport(aborted, removed.size, staged.collect { case (path, Left(e)) => path -> e })
+    val failed = staged.collect { case (path, Left(e)) => path -> e } ++
+      temporary.flatMap(folder =>
+        Try(removeOld(folder, before)).failed.toOption.map(folder -> _)
+      )
+    CollectionReport(aborted, removed.size, failed)
   }
 
   private def removeOld(folder: String, before: Long): Unit = {

@@ -6,7 +6,7 @@ import scala.annotation.tailrec
 
 import io.lakestep.Errors
 import io.lakestep.delta.{LogTail, Mark, StateMark, TableLog, TablePath}
-import io.lakestep.timeline.{Completed, LastMark}
+import io.lakestep.timeline.{CommitEntry, Completed, EntryStatus, LastMark, TimelineView}
 
 /**
  * Step 3: the version of a table that belongs to a snapshot.
@@ -64,25 +64,35 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
       tail: LogTail,
       head: Long): Option[Long] = {
     val view = if (timeline.isCurrent) timeline.known else timeline.refresh()
-    def scan(tableId: String, after: Long) =
-      firstMark(table, tail, tableId, (after + 1).max(tail.from), head, txn.snapshot)
-    // Entries that are no longer in memory may have written the log after the snapshot.
-    val forgotten = view.snapshot.logs.get(log).filter(_ => amendments.scansForgotten)
-      .filter(view.first > txn.snapshot + 1 && _.lastEntry > txn.snapshot)
-    val first = forgotten match {
-      case Some(state) => scan(state.tableId, txn.base.lastMark(log).fold(-1L)(_.slot))
-      case None =>
-        view.writers(log, txn.snapshot).headOption.flatMap { case (status, entry, index) =>
-          val written = entry.tables(index)
-          val said = status.outcome.collect {
-            case c: Completed => c.slots.lift(index).filter(_.size == written.commits)
-          }.flatten.flatMap(_.headOption)
-          // Where the log had been cleaned up the outcome names a later version.
-          said.filter(table.read(_).exists(_.mark.exists(_.entry == entry.number)))
-            .orElse(scan(written.tableId, written.base))
-        }
+    firstWriter(view, txn, log).flatMap { case (status, entry, index) =>
+      val written = entry.tables(index)
+      val said = status.outcome.collect {
+        case c: Completed => c.slots.lift(index).filter(_.size == written.commits)
+      }.flatten.flatMap(_.headOption)
+      // Where the log had been cleaned up the outcome names a later version.
+      said.filter(table.read(_).exists(_.mark.exists(_.entry == entry.number))).orElse(firstMark(
+        table,
+        tail,
+        written.tableId,
+        (written.base + 1).max(tail.from),
+        head,
+        txn.snapshot
+      )).map(_ - 1)
     }
-    first.map(_ - 1)
+  }
+
+  /** The first entry after the snapshot that writes a log; with the table's index in it. */
+  private def firstWriter(
+      view: TimelineView,
+      txn: BegunTransaction,
+      log: String): Option[(EntryStatus, CommitEntry, Int)] = {
+    val isForgotten = view.first > txn.snapshot + 1 &&
+      view.snapshot.logs.get(log).exists(_.lastEntry > txn.snapshot)
+    if (!isForgotten || !amendments.readsForgotten) view.writers(log, txn.snapshot).headOption
+    else timeline.after(txn.base).map(_.entry).collectFirst {
+      case c: CommitEntry if c.number > txn.snapshot && c.tables.exists(_.log == log) =>
+        (timeline.status(c.number), c, c.tables.indexWhere(_.log == log))
+    }
   }
 
   @tailrec

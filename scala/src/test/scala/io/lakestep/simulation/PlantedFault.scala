@@ -71,7 +71,7 @@ object PlantedFault {
       "CLOSED"
     ),
     without("W20 entries that are no longer in memory are forgotten")(
-      _.copy(scansForgotten = false)
+      _.copy(readsForgotten = false)
     )
   )
 }

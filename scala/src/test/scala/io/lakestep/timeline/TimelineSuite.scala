@@ -300,7 +300,28 @@ final class TimelineSuite extends AnyFunSuite {
     }
   }
 
-  test("a checkpoint that cannot be put, listed for tidying up or deleted hurts nobody") {
+  test("a folder of checkpoints that cannot be listed hurts nobody") {
+    val f = new Fixture
+    f.store.listed = dir => if (dir.endsWith("/checkpoints")) throw new java.io.IOException("no")
+    assert(finished(f, 7, interval = 3).known.finished == 7)
+    assert(f.open(3).refresh().finished == 7)
+  }
+
+  test("checkpoints of a root that was made anew are passed over, and stay") {
+    val (old, f) = (new Fixture, new Fixture)
+    finished(old, 20, interval = 3)
+    for (n <- checkpointsOf(old) :+ s"${"9" * 20}.json") {
+      val file = s"/db/checkpoints/$n"
+      f.store.putIfAbsent(file, old.store.get(file).getOrElse("{}".getBytes))
+    }
+    finished(f, 8, interval = 3)
+    assert(checkpointsOf(f).take(2) == Vector(name(3), name(6)))
+    f.store.requests = Vector.empty
+    assert(f.open(3).refresh().finished == 8)
+    assert(!f.store.requests.contains(s"get ${f.file(name(5))}"))
+  }
+
+  test("a checkpoint that cannot be put hurts nobody") {
     val f = new Fixture
     f.store.interceptPut = (path, put) =>
       if (path.contains("/checkpoints/")) throw new java.io.IOException("full") else put()
@@ -328,6 +349,8 @@ final class TimelineSuite extends AnyFunSuite {
     assert(entry("open").isEmpty && entry("long").isEmpty)
     assert(entry("t20").contains(20L) && entry("t12").contains(12L) && entry("t5").contains(5L))
     assert(timeline.entriesOf(Set("t12")).values.forall(_.isFinished))
+    f.store.overwrite("/db/transactions/t12.json", Array.emptyByteArray)
+    assert(entry("t12").contains(12L))
     assert(corrupt(timeline.entriesOf(Set("unheard of"))) == f.file(name(2)))
   }
 

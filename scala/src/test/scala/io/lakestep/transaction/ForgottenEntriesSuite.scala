@@ -79,6 +79,40 @@ final class ForgottenEntriesSuite extends AnyFunSuite {
     }
   }
 
+  test("a pin below forgotten entries reads these, and no foreign commit") {
+    val s = new Scene(1)
+    s.append("A", "1")
+    val old = s.lake.begin(s.db)
+    s.append("A", "2")
+    for (i <- 1 to 20) s.lake.foreign("A", s.lake.add(s"foreign$i"))
+    for (i <- 1 to 5) s.append("B", s"$i")
+    s.lake.memory.requests = Vector.empty
+    assert(s.pin(old, "A") == 1)
+    val commits = s.lake.memory.requests.filter(_.contains("/A/_delta_log/0"))
+    assert(commits.size <= 3, commits)
+  }
+
+  test("what is staged in a table is collected while an earlier entry is unfinished") {
+    val s = new Scene(1)
+    val stuck = s.lake.client(
+      new CommitObserver {
+        override def ordered(entry: io.lakestep.timeline.CommitEntry): Unit = throw new Crash
+      },
+      options = s.options
+    )
+    try s.append("A", "stuck", stuck)
+    catch { case _: Crash => }
+    // Nobody may help the entry in flight.
+    s.lake.memory.interceptPut = (path, put) =>
+      if (path.contains("/A/_delta_log/0")) throw new java.io.IOException("denied") else put()
+    s.append("B", "b")
+    val dead = s.lake.begin(s.db)
+    s.lake.stage(dead, "B", s.pin(dead, "B"), s.lake.add("dead"))
+    s.lake.clock.advance(100000)
+    val report = s.client().collect(olderThanMs = 1000)
+    assert(report.aborted == Vector(dead.id) && report.folders == 1)
+  }
+
   test(
     "who begins at a checkpoint knows the last mark of each table, and refuses one that is lost"
   ) {

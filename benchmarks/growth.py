@@ -1,0 +1,273 @@
+"""How BEGIN, COMMIT and the first touch of a table grow: with tables, the timeline, and drivers.
+
+The timelines are written file by file, from what one transaction left behind; Lakestep then reads
+them as it would any other. What is compared takes turns in one run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import statistics
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pages
+import pairs
+import pyarrow as pa
+from blake3 import blake3
+from deltalake import write_deltalake
+from driver import Driver
+from rich.console import Console
+from rich.progress import track
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+ROWS = pa.table({"id": [0], "v": ["first"]})
+
+
+def tables(folder: Path, count: int) -> list[str]:
+    """Make tables of one row; return their names in SQL."""
+    for number in range(count):
+        write_deltalake(folder / f"t{number}", ROWS)
+    return [f"delta.`{folder}/t{number}`" for number in range(count)]
+
+
+def transaction(names: list[str]) -> list[str]:
+    """Return a transaction that inserts one row into each table."""
+    return ["BEGIN", *(f"INSERT INTO {name} VALUES (1, 'new')" for name in names), "COMMIT"]
+
+
+def commits(work: Path, rounds: dict[int, int], chance: random.Random) -> dict[str, Any]:
+    """Time BEGIN and COMMIT of so many tables, in so many rounds."""
+    names = tables(work / "many", max(rounds))
+    seconds: dict[int, list[list[float]]] = {size: [] for size in rounds}
+    with Driver("commits", work, root=work / "commits") as driver:
+        driver.call("timed", statements=transaction(names))
+        turns = [size for size, count in rounds.items() for _ in range(count + 2)]
+        chance.shuffle(turns)
+        for size in track(turns, "COMMIT by tables", transient=True):
+            # Others than last time, so that no table gets more commits than the rest.
+            seconds[size].append(
+                driver.call("timed", statements=transaction(_some(names, size, chance)))
+            )
+    smallest = _median(seconds[min(rounds)], -1)
+    return {
+        str(size): {
+            "rounds": len(taken) - 2,
+            "begin_s": _median(taken, 0),
+            "commit_s": _median(taken, -1),
+            "of_smallest": _median(taken, -1) / smallest,
+        }
+        for size, taken in seconds.items()
+    }
+
+
+def _some(names: list[str], size: int, chance: random.Random) -> list[str]:
+    return sorted(chance.sample(names, size))
+
+
+def _median(taken: list[list[float]], step: int) -> float:
+    """Return the median of a step, without the first two rounds."""
+    return statistics.median(seconds[step] for seconds in taken[2:])
+
+
+def touches(work: Path, rounds: int, chance: random.Random) -> dict[str, Any]:
+    """Time the analysis of a query over a table that has just been changed."""
+    seconds: dict[str, list[float]] = {"plain": [], "lakestep": []}
+    query = "SELECT count(*), max(v) FROM {}"
+    with (
+        Driver("touch-plain", work, root=None) as plain,
+        Driver("touch-lakestep", work, root=work / "touches") as lakestep,
+    ):
+        drivers = {"plain": plain, "lakestep": lakestep}
+        names = {kind: tables(work / f"touched-{kind}", 1)[0] for kind in drivers}
+        for turn in track(range(rounds + 4), "first touch", transient=True):
+            for kind in chance.sample(list(drivers), 2):
+                driver, name = drivers[kind], names[kind]
+                begins = kind == "lakestep"
+                change = transaction([name])
+                driver.call("timed", statements=change if begins else change[1:-1])
+                if begins:
+                    driver.call("timed", statements=["BEGIN"])
+                [took] = driver.call("analysed", queries=[query.format(name)])
+                if begins:
+                    driver.call("timed", statements=["ROLLBACK"])
+                if turn >= 4:
+                    seconds[kind].append(took)
+    medians = {kind: statistics.median(taken) for kind, taken in seconds.items()}
+    return {"rounds": rounds, **medians, "beyond_s": medians["lakestep"] - medians["plain"]}
+
+
+def timeline(root: Path, model: Path, entries: int, logs: int) -> None:
+    """Write a timeline of finished entries over so many tables, each like that of the model."""
+    folder = root / "timeline"
+    folder.mkdir(parents=True)
+    shutil.copy(model / "format.json", root)
+    entry = json.loads((model / "timeline" / f"{1:020}.json").read_bytes())
+    outcome = json.loads((model / "timeline" / f"{1:020}.outcome.json").read_bytes())
+    [written] = entry["tables"]
+    previous = ""
+    for number in track(range(1, entries + 1), f"{entries:,} entries", transient=True):
+        turn, log = divmod(number - 1, logs)
+        written |= {"log": f"{log:032x}", "path": f"file:/lake/t{log}", "pin": turn, "base": turn}
+        entry |= {"number": number, "previous": previous}
+        entry["transaction"] |= {"id": f"t{number:032x}", "snapshot": number - 1}
+        content = json.dumps(entry).encode()
+        previous = blake3(content).hexdigest()
+        outcome |= {"number": number, "entryHash": previous, "slots": [[turn + 1]]}
+        (folder / f"{number:020}.json").write_bytes(content)
+        (folder / f"{number:020}.outcome.json").write_bytes(json.dumps(outcome).encode())
+
+
+def timelines(
+    work: Path, sizes: dict[str, tuple[int, int]], rounds: int, chance: random.Random, seed: int
+) -> dict[str, Any]:
+    """Time a transaction of one table behind timelines of so many entries and tables."""
+    model = work / "model"
+    with Driver("model", work, root=model) as driver:
+        driver.call("timed", statements=transaction(tables(work / "modelled", 1)))
+    result: dict[str, Any] = {}
+    drivers: dict[str, Driver] = {}
+    names: dict[str, str] = {}
+    taken: dict[str, list[float]] = {}
+    for number, (kind, (entries, logs)) in enumerate(sizes.items()):
+        root = work / f"timeline{number}"
+        timeline(root, model, entries, logs)
+        names[kind] = tables(work / f"behind{number}", 1)[0]
+        opened = []
+        for turn in range(2):
+            with Driver(f"open{number}{turn}", work, root=root) as driver:
+                driver.call("timed", statements=["SELECT 1"])
+                opened.append(driver.call("timed", statements=transaction([names[kind]]))[0])
+        result[kind] = {"entries": entries, "tables": logs, "first_begin_s": opened}
+        drivers[kind] = Driver(f"behind{number}", work, root=root)
+        taken[kind] = []
+    for turn in track(range(rounds + 4), "long timelines", transient=True):
+        for kind in chance.sample(list(drivers), len(drivers)):
+            seconds = drivers[kind].call("timed", statements=transaction([names[kind]]))
+            if turn >= 4:
+                taken[kind].append(seconds[0] + seconds[-1])
+    for driver in drivers.values():
+        driver.close()
+    first = taken[next(iter(sizes))]
+    for kind, seconds in taken.items():
+        result[kind] |= {"begin_and_commit_s": statistics.median(seconds), "rounds": rounds}
+        result[kind] |= pairs.ratio(seconds, first, seed)
+    return result
+
+
+def side_by_side(work: Path, counts: tuple[int, ...], transactions: int) -> dict[str, Any]:
+    """Count transactions a second of drivers that write a pair of tables each."""
+    names = tables(work / "side", 2 * max(counts))
+    result: dict[str, Any] = {}
+    for count in counts:
+        drivers = [Driver(f"side{count}-{i}", work, root=work / "sides") for i in range(count)]
+        bodies = [transaction(names[2 * i : 2 * i + 2]) for i in range(count)]
+        for driver, body in zip(drivers, bodies, strict=True):
+            driver.call("timed", statements=body * 5)
+        began = time.monotonic()
+        for driver, body in zip(drivers, bodies, strict=True):
+            driver.start("timed", statements=body * transactions)
+        taken = [driver.answer() for driver in drivers]
+        elapsed = time.monotonic() - began
+        for driver in drivers:
+            driver.close()
+        commit = statistics.median(s for seconds in taken for s in seconds[3::4])
+        result[str(count)] = {"per_second": count * transactions / elapsed, "commit_s": commit}
+    return result
+
+
+def page(found: dict[str, Any]) -> str:
+    """Return the results as Markdown."""
+
+    def ms(seconds: float) -> str:
+        return f"{1000 * seconds:.0f} ms"
+
+    touch = found["touches"]
+    return "\n\n".join(
+        (
+            f"Run of {found['date']}, load {found['load']:.1f} at its begin.",
+            pages.table(
+                ["COMMIT of", "median", "÷ COMMIT of 2", "BEGIN", "rounds"],
+                [
+                    [
+                        f"{size} tables",
+                        ms(c["commit_s"]),
+                        f"{c['of_smallest']:.1f}",
+                        ms(c["begin_s"]),
+                        str(c["rounds"]),
+                    ]
+                    for size, c in found["commits"].items()
+                ],
+            ),
+            "The first touch of a table, which a commit has just changed, takes"
+            f" {ms(touch['lakestep'])} in a transaction and {ms(touch['plain'])} on plain Delta (the analysis of a query,"
+            f" {touch['rounds']} rounds): {ms(touch['beyond_s'])} more.",
+            pages.table(
+                [
+                    "timeline",
+                    "BEGIN + COMMIT",
+                    "÷ the first",
+                    "first BEGIN of a process, without a checkpoint",
+                    "with one",
+                ],
+                [
+                    [
+                        kind,
+                        ms(t["begin_and_commit_s"]),
+                        pairs.told(t),
+                        *(f"{s:.2f} s" for s in t["first_begin_s"]),
+                    ]
+                    for kind, t in found["timelines"].items()
+                ],
+            ),
+            pages.table(
+                ["drivers", "transactions a second", "COMMIT"],
+                [
+                    [count, f"{d['per_second']:.1f}", ms(d["commit_s"])]
+                    for count, d in found["drivers"].items()
+                ],
+            ),
+        )
+    )
+
+
+def main() -> None:
+    """Run the benchmark; with --quick smaller, and nothing is written."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--data", type=Path, default=REPOSITORY / ".data")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    work = options.data.absolute() / "growth"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    quick, seed = options.quick, options.seed
+    chance = random.Random(seed)
+    many = 2_000 if quick else 1_000_000
+    sizes = {
+        "100 entries, 10 tables": (100, 10),
+        f"{many:,} entries, 10 tables": (many, 10),
+        f"{many // 50:,} entries, {many // 100:,} tables": (many // 50, many // 100),
+    }
+    found = {
+        "date": datetime.now(timezone.utc).date().isoformat(),
+        "load": os.getloadavg()[0],
+        "commits": commits(work, {2: 5, 8: 3} if quick else {2: 15, 32: 9, 200: 5}, chance),
+        "touches": touches(work, 5 if quick else 15, chance),
+        "timelines": timelines(work, sizes, 5 if quick else 25, chance, seed),
+        "drivers": side_by_side(work, (1, 2) if quick else (1, 2, 4), 10 if quick else 40),
+    }
+    Console(highlight=False).print(page(found), soft_wrap=True)
+    if not quick:
+        pages.keep("growth", {"growth": found}, page(found))
+    shutil.rmtree(work)
+
+
+if __name__ == "__main__":
+    main()
