@@ -105,9 +105,11 @@ demo: .venv/installed $(TEST_JAR)
 
 bench: .venv/installed $(TEST_JAR)
 	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/growth.py
 
 bench-quick: .venv/installed $(TEST_JAR)
 	$(BIN)/python benchmarks/overhead.py --quick
+	$(BIN)/python benchmarks/growth.py --quick
 
 check: .venv/installed
 	project/sbt scalafmtCheckAll scalafmtSbtCheck

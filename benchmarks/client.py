@@ -36,6 +36,7 @@ class Client:
         self._spark: SparkSession = (
             sessions.plain(settings) if root is None else sessions.transactional(settings, root)
         )
+        self._sessions: dict[str, SparkSession] = {}
         self._spark.sparkContext.setLogLevel("WARN")
 
     def ready(self) -> int:
@@ -99,14 +100,21 @@ class Client:
             "java": str(self._jvm.java.lang.System.getProperty("java.version")),
         }
 
-    def timed(self, statements: list[str]) -> list[float]:
-        """Run statements and return the seconds that each took."""
+    def timed(self, statements: list[str], root: str | None = None) -> list[float]:
+        """Run statements, with the timeline in `root`, and return the seconds that each took."""
+        spark = self._spark if root is None else self._session(root)
         seconds = []
         for statement in statements:
             began = time.monotonic()
-            self._rows(statement)
+            spark.sql(statement).collect()
             seconds.append(time.monotonic() - began)
         return seconds
+
+    def _session(self, root: str) -> SparkSession:
+        if root not in self._sessions:
+            self._sessions[root] = self._spark.newSession()
+            self._sessions[root].conf.set("spark.lakestep.root", root)
+        return self._sessions[root]
 
     def analysed(self, queries: list[str]) -> list[float]:
         """Resolve queries without running them, and return the seconds that each took."""

@@ -282,7 +282,8 @@ def main() -> None:
         on = next(reversed(results["scenarios"].values()))["on"]
         head = (
             f"Lakestep {on['lakestep']}, Spark {on['spark']}, Delta {on['delta']},"
-            f" Java {on['java']}, Python {results['python']}, {results['cpus']} cores of a shared machine."
+            f" Java {on['java']}, Python {results['python']},"
+            f" {results['cpus']} cores of a shared machine."
         )
         pages.keep("overhead", results, f"{head}\n\n{table(results)}")
         console.print("Written: benchmarks/results.json and the page beside it")
