@@ -106,10 +106,14 @@ demo: .venv/installed $(TEST_JAR)
 bench: .venv/installed $(TEST_JAR)
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/neighbours.py
+	$(BIN)/python benchmarks/peers.py
 
 bench-quick: .venv/installed $(TEST_JAR)
 	$(BIN)/python benchmarks/overhead.py --quick
 	$(BIN)/python benchmarks/growth.py --quick
+	$(BIN)/python benchmarks/neighbours.py --quick
+	$(BIN)/python benchmarks/peers.py --quick
 
 check: .venv/installed
 	project/sbt scalafmtCheckAll scalafmtSbtCheck
