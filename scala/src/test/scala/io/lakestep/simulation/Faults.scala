@@ -95,7 +95,7 @@ object Faults {
     Request.PutEntry -> 3,
     Request.PutAbortEntry -> 20,
     Request.PutOutcome -> 3,
-    Request.PutRolledBack -> 60,
+    Request.PutRolledBack -> 120,
     Request.PutReserve -> 20,
     Request.PutClose -> 60,
     Request.PutUndo -> 60,
