@@ -79,7 +79,7 @@ def below(samples: list[Stack], roots: tuple[str, ...]) -> Counter[Stack]:
 
 def draw(counts: Counter[Stack], title: str, picture: Path, depth: int = 28) -> None:
     """Draw the stacks, callers below; a frame is as wide as its share of the samples."""
-    mpl.rcParams["svg.hashsalt"] = "lakestep"
+    mpl.rcParams.update({"svg.hashsalt": "lakestep", "svg.fonttype": "none"})
     whole = sum(counts.values())
     figure, axes = pyplot.subplots(figsize=(14, 8), layout="constrained")
 
@@ -95,7 +95,7 @@ def draw(counts: Counter[Stack], title: str, picture: Path, depth: int = 28) -> 
             label = ".".join(name.split(".")[-2:])
             letters = int(width / whole * 190)
             if letters > 4:
-                axes.text(left, level, label[:letters], fontsize=5, va="center", clip_on=True)
+                axes.text(left, level, label[:letters], fontsize=5, va="center", parse_math=False)
             if level < depth and width > whole / 400:
                 frames(inner, left, level + 1)
             left += width
