@@ -246,6 +246,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--data", type=Path, default=REPOSITORY / ".data")
+    parser.add_argument("--entries", type=int, help="of the longest timeline")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     work = options.data.absolute() / "growth"
@@ -253,7 +254,7 @@ def main() -> None:
     work.mkdir(parents=True)
     quick, seed = options.quick, options.seed
     chance = random.Random(seed)
-    many = 2_000 if quick else 1_000_000
+    many = options.entries or (2_000 if quick else 1_000_000)
     sizes = {
         "100 entries, 10 tables": (100, 10),
         f"{many:,} entries, 10 tables": (many, 10),
