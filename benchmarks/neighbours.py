@@ -7,22 +7,16 @@ checkpoints out makes that one slower.
 
 from __future__ import annotations
 
-import argparse
-import os
 import random
-import shutil
 import statistics
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import pages
 import pairs
 from driver import Driver
-from rich.console import Console
 from rich.progress import track
 
-REPOSITORY = Path(__file__).resolve().parent.parent
 WARM_UP = 4
 STEPS = ("reader", "writer")
 
@@ -76,33 +70,8 @@ def page(found: dict[str, Any]) -> str:
         for step in STEPS
     ]
     heads = ["without Lakestep", "after plain Delta", "after a transaction", "ratio"]
-    return (
-        f"Run of {found['date']}, load {found['load']:.1f} at its begin, {found['rounds']} rounds."
-        f"\n\n{pages.table(heads, rows)}"
-    )
-
-
-def main() -> None:
-    """Run the benchmark; with --quick fewer rounds, and nothing is written."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--data", type=Path, default=REPOSITORY / ".data")
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    work = options.data.absolute() / "neighbours"
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
-    rounds = 5 if options.quick else 25
-    found = {
-        "date": datetime.now(timezone.utc).date().isoformat(),
-        "load": os.getloadavg()[0],
-        "rounds": rounds,
-        **measure(work, rounds, options.seed),
-    }
-    Console(highlight=False).print(page(found), soft_wrap=True)
-    if not options.quick:
-        pages.keep("neighbours", {"neighbours": found}, page(found))
+    return pages.table(heads, rows)
 
 
 if __name__ == "__main__":
-    main()
+    pages.answer("neighbours", __doc__, measure, page, rounds=25, quick_rounds=5)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
+import shutil
+from collections.abc import Callable
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
+
+from rich.console import Console
 
 FOLDER = Path(__file__).resolve().parent
 RESULTS = FOLDER / "results.json"
@@ -25,6 +32,37 @@ def keep(script: str, results: dict[str, Any], page: str) -> None:
     before, rest = README.read_text("utf-8").split(begin)
     after = rest.split(end)[1]
     README.write_text(f"{before}{begin}\n\n{page}\n\n{end}{after}", "utf-8")
+
+
+def answer(
+    script: str,
+    question: str | None,
+    measure: Callable[[Path, int, int], dict[str, Any]],
+    page: Callable[[dict[str, Any]], str],
+    *,
+    rounds: int,
+    quick_rounds: int,
+) -> None:
+    """Measure in a folder, by rounds and seed; print and keep it. With --quick nothing is kept."""
+    parser = argparse.ArgumentParser(description=question)
+    parser.add_argument("--quick", action="store_true", help="few rounds, nothing written")
+    parser.add_argument("--data", type=Path, default=FOLDER.parent / ".data")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    work = options.data.absolute() / script
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    on = {
+        "date": datetime.now(timezone.utc).date().isoformat(),
+        "load": os.getloadavg()[0],
+        "rounds": quick_rounds if options.quick else rounds,
+    }
+    found = on | measure(work, on["rounds"], options.seed)
+    head = f"Run of {on['date']}, load {on['load']:.1f} at its begin, {on['rounds']} rounds."
+    whole = f"{head}\n\n{page(found)}"
+    Console(highlight=False).print(whole, soft_wrap=True)
+    if not options.quick:
+        keep(script, {script: found}, whole)
 
 
 def table(heads: list[str], rows: list[list[str]]) -> str:

@@ -6,14 +6,10 @@ each table by itself. Neither starts Spark jobs: what is compared is how each gr
 
 from __future__ import annotations
 
-import argparse
-import os
 import random
-import shutil
 import statistics
 import time
 from collections.abc import Callable
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +19,8 @@ import pages
 import pyarrow as pa
 from deltalake import write_deltalake
 from driver import Driver
-from rich.console import Console
 from rich.progress import track
 
-REPOSITORY = Path(__file__).resolve().parent.parent
 SIZES = (1, 2, 4, 8)
 WARM_UP = 4
 ROW = pa.table({"id": [1], "v": ["new"]})
@@ -86,7 +80,7 @@ def deltalake(work: Path) -> Callable[[int], list[float]]:
     return run
 
 
-def measure(work: Path, rounds: int, seed: int) -> dict[str, dict[str, float]]:
+def measure(work: Path, rounds: int, seed: int) -> dict[str, Any]:
     """Return the median seconds of each, by number of tables."""
     chance = random.Random(seed)
 
@@ -114,10 +108,11 @@ def measure(work: Path, rounds: int, seed: int) -> dict[str, dict[str, float]]:
                 taken.setdefault(kind, {}).setdefault(size, []).append(sum(seconds))
                 if kind == LAKESTEP:
                     taken.setdefault(COMMIT, {}).setdefault(size, []).append(seconds[-1])
-    return {
+    medians = {
         kind: {str(size): statistics.median(by_size[size][WARM_UP:]) for size in SIZES}
         for kind, by_size in taken.items()
     }
+    return {"seconds": medians}
 
 
 def page(found: dict[str, Any]) -> str:
@@ -126,33 +121,8 @@ def page(found: dict[str, Any]) -> str:
         [kind, *(f"{1000 * found['seconds'][kind][str(size)]:.0f} ms" for size in SIZES)]
         for kind in (LAKESTEP, COMMIT, PLAIN, DUCKLAKE, DELTALAKE)
     ]
-    return (
-        f"Run of {found['date']}, load {found['load']:.1f} at its begin, {found['rounds']} rounds."
-        f"\n\n{pages.table(['tables', *map(str, SIZES)], rows)}"
-    )
-
-
-def main() -> None:
-    """Run the benchmark; with --quick fewer rounds, and nothing is written."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--data", type=Path, default=REPOSITORY / ".data")
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    work = options.data.absolute() / "peers"
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
-    rounds = 3 if options.quick else 15
-    found = {
-        "date": datetime.now(timezone.utc).date().isoformat(),
-        "load": os.getloadavg()[0],
-        "rounds": rounds,
-        "seconds": measure(work, rounds, options.seed),
-    }
-    Console(highlight=False).print(page(found), soft_wrap=True)
-    if not options.quick:
-        pages.keep("peers", {"peers": found}, page(found))
+    return pages.table(["tables", *map(str, SIZES)], rows)
 
 
 if __name__ == "__main__":
-    main()
+    pages.answer("peers", __doc__, measure, page, rounds=15, quick_rounds=3)

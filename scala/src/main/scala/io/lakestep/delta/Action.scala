@@ -175,22 +175,17 @@ final case class Protocol(body: ObjectNode) extends Action {
     val merged = body.deepCopy()
     merged.put("minReaderVersion", minReader.max(other.minReader))
     merged.put("minWriterVersion", minWriter.max(other.minWriter))
-    def put(field: String, features: Set[String]): Unit = {
-      val all = merged.putArray(field)
-      features.toVector.sorted.foreach(f => all.add(f))
-    }
     if (readerFeatures.orElse(other.readerFeatures).isDefined)
-      put("readerFeatures", askedOfReaders ++ other.askedOfReaders)
+      Protocol.name(merged, "readerFeatures", askedOfReaders ++ other.askedOfReaders)
     if (writerFeatures.orElse(other.writerFeatures).isDefined)
-      put("writerFeatures", askedOfWriters ++ other.askedOfWriters)
+      Protocol.name(merged, "writerFeatures", askedOfWriters ++ other.askedOfWriters)
     Protocol(merged)
   }
 
   /** With these and no other writer features named. */
   def withWriterFeatures(features: Set[String]): Protocol = {
     val changed = body.deepCopy().put("minWriterVersion", Protocol.NamedFeatures)
-    val names = changed.putArray("writerFeatures")
-    features.toVector.sorted.foreach(f => names.add(f))
+    Protocol.name(changed, "writerFeatures", features)
     Protocol(changed)
   }
 
@@ -208,6 +203,11 @@ object Protocol {
 
   /** The writer version from which a protocol names its features. */
   private val NamedFeatures = 7
+
+  private def name(body: ObjectNode, field: String, features: Set[String]): Unit = {
+    val names = body.putArray(field)
+    features.toVector.sorted.foreach(f => names.add(f))
+  }
 
   /** What a protocol without feature names asks of writers. Source: Delta's PROTOCOL.md. */
   def impliedForWriters(reader: Int, writer: Int): Set[String] =
