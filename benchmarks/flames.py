@@ -43,9 +43,9 @@ def record(work: Path, transactions: int) -> Path:
     """Run transactions of two tables in a driver, and return its recording."""
     recording = work / "driver.jfr"
     options = f"-XX:StartFlightRecording=filename={recording},settings=profile,dumponexit=true"
-    names = tables(work / "tables", 2)
     settings = {"spark.driver.extraJavaOptions": options}
     with Driver("flames", work, root=work / "timeline", settings=settings) as driver:
+        names = tables(driver, work / "tables", 2)
         for _ in range(transactions):
             driver.call("timed", statements=transaction(names))
     return recording

@@ -19,22 +19,20 @@ from typing import Any
 
 import pages
 import pairs
-import pyarrow as pa
 from blake3 import blake3
-from deltalake import write_deltalake
 from driver import Driver
 from rich.console import Console
 from rich.progress import track
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-ROWS = pa.table({"id": [0], "v": ["first"]})
 
 
-def tables(folder: Path, count: int) -> list[str]:
-    """Make tables of one row; return their names in SQL."""
-    for number in range(count):
-        write_deltalake(folder / f"t{number}", ROWS)
-    return [f"delta.`{folder}/t{number}`" for number in range(count)]
+def tables(driver: Driver, folder: Path, count: int) -> list[str]:
+    """Make empty tables, by plain Delta; return their names in SQL."""
+    names = [f"delta.`{folder}/t{number}`" for number in range(count)]
+    made = [f"CREATE TABLE {name} (id BIGINT, v STRING) USING delta" for name in names]
+    driver.call("timed", statements=made)
+    return names
 
 
 def transaction(names: list[str]) -> list[str]:
@@ -43,18 +41,19 @@ def transaction(names: list[str]) -> list[str]:
 
 
 def commits(work: Path, rounds: dict[int, int], chance: random.Random) -> dict[str, Any]:
-    """Time BEGIN and COMMIT of so many tables, in so many rounds."""
-    names = tables(work / "many", max(rounds))
+    """Time BEGIN and COMMIT of so many tables, in so many rounds.
+
+    Each number has tables of its own, which get their checkpoints in the same round.
+    """
     seconds: dict[int, list[list[float]]] = {size: [] for size in rounds}
     with Driver("commits", work, root=work / "commits") as driver:
-        driver.call("timed", statements=transaction(names))
+        bodies = {
+            size: transaction(tables(driver, work / f"tables{size}", size)) for size in rounds
+        }
         turns = [size for size, count in rounds.items() for _ in range(count + 2)]
         chance.shuffle(turns)
         for size in track(turns, "COMMIT by tables", transient=True):
-            # Others than last time, so that no table gets more commits than the rest.
-            seconds[size].append(
-                driver.call("timed", statements=transaction(_some(names, size, chance)))
-            )
+            seconds[size].append(driver.call("timed", statements=bodies[size]))
     smallest = _median(seconds[min(rounds)], -1)
     return {
         str(size): {
@@ -65,10 +64,6 @@ def commits(work: Path, rounds: dict[int, int], chance: random.Random) -> dict[s
         }
         for size, taken in seconds.items()
     }
-
-
-def _some(names: list[str], size: int, chance: random.Random) -> list[str]:
-    return sorted(chance.sample(names, size))
 
 
 def _median(taken: list[list[float]], step: int) -> float:
@@ -85,7 +80,9 @@ def touches(work: Path, rounds: int, chance: random.Random) -> dict[str, Any]:
         Driver("touch-lakestep", work, root=work / "touches") as lakestep,
     ):
         drivers = {"plain": plain, "lakestep": lakestep}
-        names = {kind: tables(work / f"touched-{kind}", 1)[0] for kind in drivers}
+        names = {
+            kind: tables(driver, work / f"touched-{kind}", 1)[0] for kind, driver in drivers.items()
+        }
         for turn in track(range(rounds + 4), "first touch", transient=True):
             for kind in chance.sample(list(drivers), 2):
                 driver, name = drivers[kind], names[kind]
@@ -130,17 +127,17 @@ def timelines(
     """Time a transaction of one table behind timelines of so many entries and tables."""
     model = work / "model"
     with Driver("model", work, root=model) as driver:
-        warm = transaction(tables(work / "modelled", 1))
+        [modelled, *names] = tables(driver, work / "behind", 1 + len(sizes))
+        warm = transaction([modelled])
         driver.call("timed", statements=warm)
     result: dict[str, Any] = {}
     roots: dict[str, str] = {}
-    bodies: dict[str, list[str]] = {}
+    bodies = {kind: transaction([name]) for kind, name in zip(sizes, names, strict=True)}
     taken: dict[str, list[float]] = {kind: [] for kind in sizes}
     for number, (kind, (entries, logs)) in enumerate(sizes.items()):
         root = work / f"timeline{number}"
         timeline(root, model, entries, logs)
         roots[kind] = str(root)
-        bodies[kind] = transaction(tables(work / f"behind{number}", 1))
         result[kind] = {"entries": entries, "tables": logs, "rounds": rounds}
     # The first process finds no checkpoint, and leaves one.
     for which in ("first_begin_s", "with_checkpoint_s"):
@@ -165,9 +162,8 @@ def timelines(
 
 def side_by_side(work: Path, counts: tuple[int, ...], transactions: int) -> dict[str, Any]:
     """Count transactions a second of drivers that write a pair of tables each."""
-    names = tables(work / "side", 2 * max(counts))
-    bodies = [transaction(names[2 * i : 2 * i + 2]) for i in range(max(counts))]
     drivers = [Driver(f"side{i}", work, root=work / "sides") for i in range(max(counts))]
+    bodies = [transaction(tables(driver, work / f"pair{i}", 2)) for i, driver in enumerate(drivers)]
     for driver, body in zip(drivers, bodies, strict=True):
         driver.call("timed", statements=body * 5)
     result: dict[str, Any] = {}

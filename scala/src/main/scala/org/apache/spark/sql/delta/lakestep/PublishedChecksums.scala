@@ -17,8 +17,10 @@ import io.lakestep.storage.{ObjectStore, PutOutcome}
  * next reader and writer take protocol, metadata and sizes instead of reconstructing the state.
  *
  * Each is Delta's own sum of the checksum before it and the actions of the published commit. Where
- * the one before is missing there is none, until the next checkpoint brings one. They are read and
- * put by a store of ours: to rename one file on a local disk Delta starts eight processes.
+ * the one before is missing, as after a commit by a client that writes none, it is that of the
+ * state that the statements have read; where they have not, there is none until the next
+ * checkpoint. They are read and put by a store of ours: to rename one file on a local disk Delta
+ * starts eight processes.
  */
 final class PublishedChecksums(
     override protected val spark: SparkSession,
@@ -30,8 +32,9 @@ final class PublishedChecksums(
   def write(versions: Seq[Long]): Unit =
     if (spark.sessionState.conf.getConf(DeltaSQLConf.DELTA_WRITE_CHECKSUM_ENABLED)) {
       versions.foldLeft(Option.empty[(Long, VersionChecksum)]) { (last, version) =>
-        val before = last.collect { case (v, sum) if v == version - 1 => sum }
-          .orElse(inMemory(version - 1)).orElse(deltaLog.readChecksum(version - 1))
+        val derived = last.collect { case (v, sum) if v == version - 1 => Right(sum) }
+        val before = derived.orElse(inMemory(version - 1))
+          .orElse(deltaLog.readChecksum(version - 1).map(Right(_)))
         val checksum = before.flatMap(after(_, version))
         checksum.foreach(writeChecksumFile(version, _))
         checksum.map(version -> _)
@@ -39,7 +42,9 @@ final class PublishedChecksums(
       ()
     }
 
-  private def after(before: VersionChecksum, version: Long): Option[VersionChecksum] = {
+  private def after(
+      before: Either[Snapshot, VersionChecksum],
+      version: Long): Option[VersionChecksum] = {
     val file = FileNames.unsafeDeltaFile(deltaLog.logPath, version)
     val lines = store.get(text(file)).map(new String(_, UTF_8).linesIterator).getOrElse(Iterator())
     val actions = lines.map(Action.fromJson).toVector
@@ -54,16 +59,20 @@ final class PublishedChecksums(
         protocolOpt = None,
         info.operation,
         info.txnId,
-        previousVersionState = Right(before),
+        previousVersionState = before,
         mustIncludeFileSizeHistogram = false,
-        includeAddFilesInCrc =
-          before.allFiles.isDefined && !actions.exists(_.isInstanceOf[Metadata])
+        includeAddFilesInCrc = !actions.exists(_.isInstanceOf[Metadata]) &&
+          before.fold(Snapshot.allFilesInCrcWritePathEnabled(spark, _), _.allFiles.isDefined)
       ).toOption
     }
   }
 
-  private def inMemory(version: Long): Option[VersionChecksum] =
-    Option(deltaLog.unsafeVolatileSnapshot).filter(_.version == version).flatMap(_.checksumOpt)
+  /** The state, where a statement has reconstructed it for want of a checksum. */
+  private def inMemory(version: Long): Option[Either[Snapshot, VersionChecksum]] =
+    Option(deltaLog.unsafeVolatileSnapshot).filter(_.version == version).flatMap { snapshot =>
+      val known = snapshot.checksumOpt.map(Right(_))
+      known.orElse(Option.when(snapshot.stateReconstructionTriggered)(Left(snapshot)))
+    }
 
   override protected def writeChecksumFile(version: Long, checksum: VersionChecksum): Unit = {
     val isByProtocol =
