@@ -13,6 +13,7 @@ import random
 import shutil
 import statistics
 import time
+from contextlib import ExitStack
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from rich.console import Console
 from rich.progress import track
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+LAKESTEP, PLAIN = "lakestep", "plain"
 
 
 def tables(driver: Driver, folder: Path, count: int) -> list[str]:
@@ -40,20 +42,19 @@ def transaction(names: list[str]) -> list[str]:
     return ["BEGIN", *(f"INSERT INTO {name} VALUES (1, 'new')" for name in names), "COMMIT"]
 
 
-def commits(work: Path, rounds: dict[int, int], chance: random.Random) -> dict[str, Any]:
+def commits(
+    driver: Driver, work: Path, rounds: dict[int, int], chance: random.Random
+) -> dict[str, Any]:
     """Time BEGIN and COMMIT of so many tables, in so many rounds.
 
     Each number has tables of its own, which get their checkpoints in the same round.
     """
     seconds: dict[int, list[list[float]]] = {size: [] for size in rounds}
-    with Driver("commits", work, root=work / "commits") as driver:
-        bodies = {
-            size: transaction(tables(driver, work / f"tables{size}", size)) for size in rounds
-        }
-        turns = [size for size, count in rounds.items() for _ in range(count + 2)]
-        chance.shuffle(turns)
-        for size in track(turns, "COMMIT by tables", transient=True):
-            seconds[size].append(driver.call("timed", statements=bodies[size]))
+    bodies = {size: transaction(tables(driver, work / f"tables{size}", size)) for size in rounds}
+    turns = [size for size, count in rounds.items() for _ in range(count + 2)]
+    chance.shuffle(turns)
+    for size in track(turns, "COMMIT by tables", transient=True):
+        seconds[size].append(driver.call("timed", statements=bodies[size]))
     smallest = _median(seconds[min(rounds)], -1)
     return {
         str(size): {
@@ -71,33 +72,28 @@ def _median(taken: list[list[float]], step: int) -> float:
     return statistics.median(seconds[step] for seconds in taken[2:])
 
 
-def touches(work: Path, rounds: int, chance: random.Random) -> dict[str, Any]:
+def touches(
+    drivers: dict[str, Driver], work: Path, rounds: int, chance: random.Random
+) -> dict[str, Any]:
     """Time the analysis of a query over a table that has just been changed."""
-    seconds: dict[str, list[float]] = {"plain": [], "lakestep": []}
+    seconds: dict[str, list[float]] = {kind: [] for kind in drivers}
     query = "SELECT count(*), max(v) FROM {}"
-    with (
-        Driver("touch-plain", work, root=None) as plain,
-        Driver("touch-lakestep", work, root=work / "touches") as lakestep,
-    ):
-        drivers = {"plain": plain, "lakestep": lakestep}
-        names = {
-            kind: tables(driver, work / f"touched-{kind}", 1)[0] for kind, driver in drivers.items()
-        }
-        for turn in track(range(rounds + 4), "first touch", transient=True):
-            for kind in chance.sample(list(drivers), 2):
-                driver, name = drivers[kind], names[kind]
-                begins = kind == "lakestep"
-                change = transaction([name])
-                driver.call("timed", statements=change if begins else change[1:-1])
-                if begins:
-                    driver.call("timed", statements=["BEGIN"])
-                [took] = driver.call("analysed", queries=[query.format(name)])
-                if begins:
-                    driver.call("timed", statements=["ROLLBACK"])
-                if turn >= 4:
-                    seconds[kind].append(took)
+    names = {kind: tables(driver, work / kind, 1)[0] for kind, driver in drivers.items()}
+    for turn in track(range(rounds + 4), "first touch", transient=True):
+        for kind in chance.sample(list(drivers), 2):
+            driver, name = drivers[kind], names[kind]
+            begins = kind == LAKESTEP
+            change = transaction([name])
+            driver.call("timed", statements=change if begins else change[1:-1])
+            if begins:
+                driver.call("timed", statements=["BEGIN"])
+            [took] = driver.call("analysed", queries=[query.format(name)])
+            if begins:
+                driver.call("timed", statements=["ROLLBACK"])
+            if turn >= 4:
+                seconds[kind].append(took)
     medians = {kind: statistics.median(taken) for kind, taken in seconds.items()}
-    return {"rounds": rounds, **medians, "beyond_s": medians["lakestep"] - medians["plain"]}
+    return {"rounds": rounds, **medians, "beyond_s": medians[LAKESTEP] - medians[PLAIN]}
 
 
 def timeline(root: Path, model: Path, entries: int, logs: int) -> None:
@@ -122,14 +118,18 @@ def timeline(root: Path, model: Path, entries: int, logs: int) -> None:
 
 
 def timelines(
-    work: Path, sizes: dict[str, tuple[int, int]], rounds: int, chance: random.Random, seed: int
+    driver: Driver,
+    work: Path,
+    sizes: dict[str, tuple[int, int]],
+    rounds: int,
+    chance: random.Random,
+    seed: int,
 ) -> dict[str, Any]:
     """Time a transaction of one table behind timelines of so many entries and tables."""
     model = work / "model"
-    with Driver("model", work, root=model) as driver:
-        [modelled, *names] = tables(driver, work / "behind", 1 + len(sizes))
-        warm = transaction([modelled])
-        driver.call("timed", statements=warm)
+    [modelled, *names] = tables(driver, work / "behind", 1 + len(sizes))
+    warm = transaction([modelled])
+    driver.call("timed", statements=warm, root=str(model))
     result: dict[str, Any] = {}
     roots: dict[str, str] = {}
     bodies = {kind: transaction([name]) for kind, name in zip(sizes, names, strict=True)}
@@ -160,24 +160,22 @@ def timelines(
     return result
 
 
-def side_by_side(work: Path, counts: tuple[int, ...], transactions: int) -> dict[str, Any]:
-    """Count transactions a second of drivers that write a pair of tables each."""
-    drivers = [Driver(f"side{i}", work, root=work / "sides") for i in range(max(counts))]
+def side_by_side(drivers: list[Driver], work: Path, transactions: int) -> dict[str, Any]:
+    """Count transactions a second of 1, 2, 4 … drivers that write a pair of tables each."""
+    root = str(work / "sides")
     bodies = [transaction(tables(driver, work / f"pair{i}", 2)) for i, driver in enumerate(drivers)]
     for driver, body in zip(drivers, bodies, strict=True):
-        driver.call("timed", statements=body * 5)
+        driver.call("timed", statements=body * 5, root=root)
     result: dict[str, Any] = {}
-    for count in counts:
+    for count in (n for n in (1, 2, 4) if n <= len(drivers)):
         together = list(zip(drivers[:count], bodies, strict=False))
         began = time.monotonic()
         for driver, body in together:
-            driver.start("timed", statements=body * transactions)
+            driver.start("timed", statements=body * transactions, root=root)
         taken = [driver.answer() for driver, _ in together]
         elapsed = time.monotonic() - began
         commit = statistics.median(s for seconds in taken for s in seconds[3::4])
         result[str(count)] = {"per_second": count * transactions / elapsed, "commit_s": commit}
-    for driver in drivers:
-        driver.close()
     return result
 
 
@@ -205,7 +203,7 @@ def page(found: dict[str, Any]) -> str:
                 ],
             ),
             "The first touch of a table that a commit has just changed, in the analysis of a query,"
-            f" takes {ms(touch['lakestep'])} in a transaction, and {ms(touch['plain'])} on plain"
+            f" takes {ms(touch[LAKESTEP])} in a transaction, and {ms(touch[PLAIN])} on plain"
             f" Delta: {ms(touch['beyond_s'])} more ({touch['rounds']} rounds).",
             pages.table(
                 [
@@ -256,14 +254,23 @@ def main() -> None:
         f"{many:,} entries, 10 tables": (many, 10),
         f"{many // 50:,} entries, {many // 100:,} tables": (many // 50, many // 100),
     }
-    found = {
+    found: dict[str, Any] = {
         "date": datetime.now(timezone.utc).date().isoformat(),
         "load": os.getloadavg()[0],
-        "commits": commits(work, {2: 5, 8: 3} if quick else {2: 15, 32: 9, 200: 5}, chance),
-        "touches": touches(work, 5 if quick else 15, chance),
-        "timelines": timelines(work, sizes, 5 if quick else 25, chance, seed),
-        "drivers": side_by_side(work, (1, 2) if quick else (1, 2, 4), 10 if quick else 40),
     }
+    with ExitStack() as stack:
+        ours, plain, *others = (
+            stack.enter_context(
+                Driver(name, work, root=None if name == PLAIN else work / "timeline")
+            )
+            for name in (LAKESTEP, PLAIN, *(["second"] if quick else ["second", "third", "fourth"]))
+        )
+        sized = {2: 5, 8: 3} if quick else {2: 15, 32: 9, 200: 5}
+        found["commits"] = commits(ours, work, sized, chance)
+        both = {LAKESTEP: ours, PLAIN: plain}
+        found["touches"] = touches(both, work, 5 if quick else 15, chance)
+        found["timelines"] = timelines(ours, work, sizes, 5 if quick else 25, chance, seed)
+        found["drivers"] = side_by_side([ours, *others], work, 10 if quick else 40)
     Console(highlight=False).print(page(found), soft_wrap=True)
     if not quick:
         pages.keep("growth", {"growth": found}, page(found))
