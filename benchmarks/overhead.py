@@ -19,8 +19,10 @@ import shutil
 import signal
 import statistics
 import sys
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,7 @@ import pairs
 from driver import Driver
 from rich.console import Console
 from rich.progress import track
-from scenarios import GENERATED, THREE, Scenario, tpch_scenarios
+from scenarios import GENERATED, THREE, TPCH, Scenario, tpch_scenarios
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -58,6 +60,16 @@ def make_tables(driver: Driver, folder: str, tables: Mapping[str, str]) -> None:
             statement=f"CREATE TABLE IF NOT EXISTS {name} USING delta"
             f" LOCATION '{folder}/{name}' AS {query}",
         )
+
+
+def copy_tables(driver: Driver, model: Path, folder: Path, tables: Iterable[str]) -> None:
+    """Give a driver copies of the tables that are in a folder, where it has none yet."""
+    for name in tables:
+        if not (folder / name).exists():
+            shutil.copytree(model / name, folder / name)
+            driver.call(
+                "sql", statement=f"CREATE TABLE {name} USING delta LOCATION '{folder}/{name}'"
+            )
 
 
 class Timing:
@@ -116,37 +128,49 @@ class Timing:
         return {"goal": self._scenario.goal, "floor": self._scenario.floor, "kinds": kinds}
 
 
-def measure(work: Path, scenarios: Sequence[Scenario], *, quick: bool, seed: int) -> dict[str, Any]:
-    """Time every scenario, in the same drivers; what was found, and on what, by name."""
+def measure(
+    work: Path, scenarios: Sequence[Scenario], *, quick: bool, seed: int
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Time every scenario; yield what was found, and on what, by name."""
     kinds: dict[str, dict[str, str]] = {PLAIN: {}, LAKESTEP: {}}
     if not quick:
         kinds[NO_SYNC] = {"spark.lakestep.commit.syncFiles": "false"}
-    drivers: dict[str, Driver] = {}
-    measured: dict[str, Any] = {}
-    try:
-        for index, (kind, settings) in enumerate(kinds.items()):
-            root = None if kind == PLAIN else work / f"timeline{index}"
-            drivers[kind] = Driver(f"timing{index}", work, root=root, settings=settings)
-        for scenario in scenarios:
-            for index, driver in enumerate(drivers.values()):
-                make_tables(driver, f"{work}/tables{index}", scenario.tables)
-            timing = Timing(scenario, drivers, seed)
-            warm_up, rounds = (2, 5) if quick else (scenario.warm_up, scenario.rounds)
-            on = {
-                "date": datetime.now(timezone.utc).date().isoformat(),
-                "load": os.getloadavg()[0],
-                "rounds": rounds,
-                **drivers[LAKESTEP].call("versions"),
+    for group in dict.fromkeys(tuple(s.settings.items()) for s in scenarios):
+        folder = Path(tempfile.mkdtemp(dir=work))
+        with ExitStack() as stack:
+            drivers = {
+                kind: stack.enter_context(
+                    Driver(
+                        f"timing{index}",
+                        folder,
+                        root=None if kind == PLAIN else folder / f"timeline{index}",
+                        settings=dict(group) | settings,
+                    )
+                )
+                for index, (kind, settings) in enumerate(kinds.items())
             }
-            timing.run(rounds=rounds, warm_up=warm_up)
-            measured[scenario.name] = {"on": on, **timing.summary()}
-        for driver in drivers.values():
-            driver.close()
-    except BaseException:
-        for driver in drivers.values():
-            driver.kill()
-        raise
-    return measured
+            for scenario in scenarios:
+                if tuple(scenario.settings.items()) == group:
+                    yield scenario.name, _measured(folder, drivers, scenario, quick, seed)
+
+
+def _measured(
+    folder: Path, drivers: Mapping[str, Driver], scenario: Scenario, quick: bool, seed: int
+) -> dict[str, Any]:
+    first, *others = drivers.values()
+    make_tables(first, f"{folder}/tables", scenario.tables)
+    for index, driver in enumerate(others):
+        copy_tables(driver, folder / "tables", folder / f"copies{index}", scenario.tables)
+    timing = Timing(scenario, drivers, seed)
+    warm_up, rounds = (2, 5) if quick else (scenario.warm_up, scenario.rounds)
+    on = {
+        "date": datetime.now(timezone.utc).date().isoformat(),
+        "load": os.getloadavg()[0],
+        "rounds": rounds,
+        **drivers[LAKESTEP].call("versions"),
+    }
+    timing.run(rounds=rounds, warm_up=warm_up)
+    return {"on": on, **timing.summary()}
 
 
 def count(work: Path, tables: int) -> dict[str, Any]:
@@ -258,35 +282,48 @@ def main() -> None:
     work.mkdir(parents=True)
     began = time.monotonic()
 
-    console.print("Timing, one driver after the other …")
-    scenarios = (*GENERATED, *tpch_scenarios(work))
-    chosen = [s for s in scenarios if re.search(options.only, s.name)]
-    measured = measure(work, chosen, quick=options.quick, seed=options.seed) if chosen else {}
-    before = {} if options.quick else pages.known()
-    found = before.get("scenarios", {}) | measured
-    requests = before.get("requests", {})
-    if re.search(options.only, "requests"):
-        console.print("Counting requests …")
-        requests = count(work, 2 if options.quick else 5)
-    results = {
+    def is_chosen(name: str) -> bool:
+        return re.search(options.only, name) is not None
+
+    kept = {} if options.quick else pages.known()
+    results: dict[str, Any] = {
         "question": "What do statements cost in a transaction?",
         "seed": options.seed,
         "python": platform.python_version(),
         "cpus": os.cpu_count(),
-        "scenarios": {s.name: found[s.name] for s in scenarios if s.name in found},
-        "requests": requests,
+        "scenarios": kept.get("scenarios", {}),
+        "requests": kept.get("requests", {}),
     }
+
+    def keep() -> None:
+        if not options.quick:
+            found = results["scenarios"]
+            names = [s.name for s in GENERATED] + list(TPCH)
+            results["scenarios"] = {name: found[name] for name in names if name in found}
+            pages.keep("overhead", results, f"{_versions(results)}\n\n{table(results)}")
+
+    console.print("Timing, one driver after the other …")
+    scenarios = [s for s in GENERATED if is_chosen(s.name)]
+    if any(map(is_chosen, TPCH)):
+        scenarios += [s for s in tpch_scenarios(work) if is_chosen(s.name)]
+    for name, found in measure(work, scenarios, quick=options.quick, seed=options.seed):
+        results["scenarios"][name] = found
+        keep()
+    if is_chosen("requests"):
+        console.print("Counting requests …")
+        results["requests"] = count(work, 2 if options.quick else 5)
+        keep()
     console.print(table(results), soft_wrap=True)
     console.print(f"Both copies hold the same rows. {time.monotonic() - began:.0f} s")
-    if not options.quick:
-        on = next(reversed(results["scenarios"].values()))["on"]
-        head = (
-            f"Lakestep {on['lakestep']}, Spark {on['spark']}, Delta {on['delta']},"
-            f" Java {on['java']}, Python {results['python']},"
-            f" {results['cpus']} cores of a shared machine."
-        )
-        pages.keep("overhead", results, f"{head}\n\n{table(results)}")
-        console.print("Written: benchmarks/results.json and the page beside it")
+
+
+def _versions(results: dict[str, Any]) -> str:
+    on = next(reversed(results["scenarios"].values()))["on"]
+    return (
+        f"Lakestep {on['lakestep']}, Spark {on['spark']}, Delta {on['delta']},"
+        f" Java {on['java']}, Python {results['python']},"
+        f" {results['cpus']} cores of a shared machine."
+    )
 
 
 if __name__ == "__main__":

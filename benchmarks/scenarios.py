@@ -7,7 +7,7 @@ above it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import tpch
@@ -18,6 +18,19 @@ MERGE = """
 MERGE INTO big USING (SELECT id * 100 + {n} AS id, {n} AS v FROM range(10000)) AS new
 ON big.id = new.id WHEN MATCHED THEN UPDATE SET v = big.v + new.v
 """
+MERGE_BY_RANGE = """
+MERGE INTO wide USING (SELECT id, 1 AS v FROM range({first}, {last})) AS new
+ON wide.id = new.id AND wide.id >= {first} AND wide.id < {last}
+WHEN MATCHED THEN UPDATE SET v = wide.v + new.v
+"""
+# As a session is that nobody has set up, and as one who knows Delta would set it up for small
+# statements.
+STOCK = {"spark.sql.shuffle.partitions": "200", "spark.databricks.delta.snapshotPartitions": "50"}
+EXPERT = {
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.databricks.delta.properties.defaults.enableDeletionVectors": "true",
+    "spark.databricks.delta.properties.defaults.checkpointInterval": "100",
+}
 
 
 @dataclass(frozen=True)
@@ -26,6 +39,7 @@ class Scenario:
 
     `tables` gives each table's first rows as a query, `body` the statements of a round. In a
     transaction they stand between BEGIN and COMMIT, whose time counts, unless `only_body`.
+    Scenarios of the same `settings` run in the same drivers.
     """
 
     name: str
@@ -37,6 +51,7 @@ class Scenario:
     only_body: bool = False
     rounds: int = 15
     warm_up: int = 4
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 def _three(number: int) -> list[str]:
@@ -49,6 +64,11 @@ def _three(number: int) -> list[str]:
 
 def _eight(number: int) -> list[str]:
     return [f"INSERT INTO one{table} VALUES ({number}, 'new')" for table in range(8)]
+
+
+def _merge_by_range(number: int) -> list[str]:
+    first = number % 100 * 10_000
+    return [MERGE_BY_RANGE.format(first=first, last=first + 10_000)]
 
 
 def _eleven(number: int) -> list[str]:
@@ -66,6 +86,8 @@ THREE = Scenario(
 
 GENERATED = (
     THREE,
+    replace(THREE, name="The same with stock settings", settings=STOCK),
+    replace(THREE, name="The same with the settings of an expert", settings=EXPERT),
     Scenario(
         "8 single-row INSERTs into 8 tables",
         0.7,
@@ -84,6 +106,15 @@ GENERATED = (
         warm_up=2,
     ),
     Scenario(
+        "MERGE of 1 % into 1,000,000 rows in 10,000 files",
+        1.0,
+        1.05,
+        {"wide": FACTS.format(rows=1_000_000).replace("1, 2)", "1, 10000)")},
+        _merge_by_range,
+        rounds=7,
+        warm_up=2,
+    ),
+    Scenario(
         "INSERT outside a transaction",
         1.0,
         1.02,
@@ -96,6 +127,11 @@ GENERATED = (
 
 SCALE = 0.1
 REFRESH_ORDERS = 150
+TPCH = (
+    f"SELECTs in a transaction (Q1, Q4, Q12, count, point; scale {SCALE})",
+    "The same SELECTs outside",
+    f"RF1 and RF2 (scale {SCALE})",
+)
 
 
 def tpch_scenarios(folder: Path) -> tuple[Scenario, ...]:
@@ -121,16 +157,16 @@ def tpch_scenarios(folder: Path) -> tuple[Scenario, ...]:
 
     return (
         Scenario(
-            f"SELECTs in a transaction (Q1, Q4, Q12, count, point; scale {SCALE})",
+            TPCH[0],
             1.01,
             1.05,
             loaded,
             queries,
             only_body=True,
         ),
-        Scenario("The same SELECTs outside", 1.0, 1.02, loaded, queries, in_transaction=False),
+        Scenario(TPCH[1], 1.0, 1.02, loaded, queries, in_transaction=False),
         Scenario(
-            f"RF1 and RF2 (scale {SCALE})",
+            TPCH[2],
             0.95,
             1.05,
             loaded,

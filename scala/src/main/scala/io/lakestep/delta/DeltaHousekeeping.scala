@@ -29,38 +29,48 @@ object DeltaHousekeeping extends Logging {
       SparkInternals.uncache(session)(OverlayRelation.table(_).exists(t => overlays(t._1)))
     }
 
-  /**
-   * What Delta itself would have done after these commits to a table: cached queries read it anew,
-   * the versions get their checksums, and a checkpoint is written where one is due. Failures are
-   * logged: the transaction is committed whatever happens here.
-   *
-   * @param stores for what need not survive a crash of the machine
-   * @param slots the versions that were published, in their order; a fence among them counts for
-   *   checkpoints, too: else a table in which each transaction makes two versions could go without
-   *   for ever
-   */
-  def afterPublish(
-      session: SparkSession,
-      stores: ObjectStores,
-      table: Path,
-      slots: Seq[Long],
-      checkpointInterval: Int): Unit = {
+  // What Delta itself would have done after a commit. Failures are logged: the transaction is
+  // committed whatever happens here.
+
+  /** Cached queries read the table anew. */
+  def refresh(session: SparkSession, table: Path): Unit =
     logged(s"Cached data of $table was not refreshed") {
       if (SparkInternals.hasCachedData(session)) session.catalog.refreshByPath(table.toString)
     }
-    logged(s"No checksums of $table at versions ${slots.mkString(", ")}") {
+
+  /**
+   * Writes the checksums of published versions.
+   *
+   * @param stores for what need not survive a crash of the machine
+   * @param versions the versions that were published, in their order
+   */
+  def putChecksums(
+      session: SparkSession,
+      stores: ObjectStores,
+      table: Path,
+      versions: Seq[Long]): Unit =
+    logged(s"No checksums of $table at versions ${versions.mkString(", ")}") {
       val store = stores.forPath(table.toUri.toString)
-      new PublishedChecksums(session, DeltaLog.forTable(session, table), store).write(slots)
+      new PublishedChecksums(session, DeltaLog.forTable(session, table), store).write(versions)
     }
-    slots.find(slot => slot > 0 && slot % checkpointInterval == 0).foreach { slot =>
-      logged(s"No checkpoint of $table at version $slot") {
+
+  /**
+   * Writes a checkpoint where one is due. A fence among the versions counts, too: else a table in
+   * which each transaction makes two versions could go without for ever.
+   */
+  def checkpoint(
+      session: SparkSession,
+      table: Path,
+      versions: Seq[Long],
+      checkpointInterval: Int): Unit =
+    versions.find(version => version > 0 && version % checkpointInterval == 0).foreach { version =>
+      logged(s"No checkpoint of $table at version $version") {
         val log = DeltaLog.forTable(session, table)
         val snapshot = log.update()
         log.checkpoint(snapshot)
         PublishedChecksums.writeMissing(session, snapshot)
       }
     }
-  }
 
   private def logged(what: => String)(work: => Unit): Unit =
     try work

@@ -19,15 +19,17 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
   import LogEntry._
 
   /**
-   * Name and status of everything in the log, ordered by name; the paths are the store's.
+   * Name and status of everything in the log from a name on, in the order of names; the paths are
+   * the store's.
    *
    * `_last_checkpoint` is left out: whether it is shown takes reading it, and nobody who lists a
    * log needs it there.
    */
-  def list(): Vector[(String, FileStatus)] = {
-    val staged = stagedCommits()
+  def list(from: String): Vector[(String, FileStatus)] = {
+    val staged = stagedCommits().filter(_._1 >= from)
     val below = statuses(log).filter { s =>
-      LogEntry(s.getPath.getName) != LastCheckpoint && isVisible(s.getPath.getName)
+      val name = s.getPath.getName
+      name >= from && LogEntry(name) != LastCheckpoint && isVisible(name)
     }
     if (below.isEmpty && staged.isEmpty && !hasLog) throw notFound(log)
     (below.map(s => s.getPath.getName -> s) ++ staged).sortBy(_._1)

@@ -113,9 +113,12 @@ class OverlayFileSystem extends FileSystem {
     case _ => None
   }
 
-  override def listStatus(path: Path): Array[FileStatus] = placeOf(path) match {
+  override def listStatus(path: Path): Array[FileStatus] = listStatus(path, "")
+
+  /** As `listStatus`; of a log only what stands at or after a name, in the order of names. */
+  private[overlay] def listStatus(path: Path, from: String): Array[FileStatus] = placeOf(path) match {
     case Place.Log(log) =>
-      view(log).list().map { case (name, s) => OverlayStatus(s, child(path, name)) }.toArray
+      view(log).list(from).map { case (name, s) => OverlayStatus(s, child(path, name)) }.toArray
     case _ =>
       val real = realPath(path)
       baseOf(real).listStatus(real).filter(isShown).map(s => OverlayStatus(s, under(path, real, s)))

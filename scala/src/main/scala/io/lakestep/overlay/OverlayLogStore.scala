@@ -118,14 +118,12 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
   }
 
   override def listFrom(path: Path, hadoopConf: Configuration): JIterator[FileStatus] = {
-    val from = path.getName
-    path
-      .getFileSystem(hadoopConf)
-      .listStatus(path.getParent)
-      .filter(_.getPath.getName >= from)
-      .sortBy(_.getPath.getName)
-      .iterator
-      .asJava
+    val (folder, from) = (path.getParent, path.getName)
+    val listed = path.getFileSystem(hadoopConf) match {
+      case overlay: OverlayFileSystem => overlay.listStatus(folder, from)
+      case other => other.listStatus(folder)
+    }
+    listed.filter(_.getPath.getName >= from).sortBy(_.getPath.getName).iterator.asJava
   }
 
   /** The physical file where the view holds it, else where a base table would have it. */

@@ -236,11 +236,18 @@ object Lifecycle {
       transaction: SessionTransaction,
       published: Map[String, Vector[Long]]): Unit = {
     val stores = Databases.quickStores(session, transaction.database)
-    for {
+    val tables = for {
       table <- transaction.touched
       slots <- published.get(table.uri)
       interval <- table.checkpointInterval
-    } DeltaHousekeeping.afterPublish(session, stores, table.base, slots, interval)
+    } yield (table.base, slots, interval)
+    transaction.database.atOnce(tables) { case (table, slots, _) =>
+      DeltaHousekeeping.putChecksums(session, stores, table, slots)
+    }
+    tables.foreach { case (table, slots, interval) =>
+      DeltaHousekeeping.refresh(session, table)
+      DeltaHousekeeping.checkpoint(session, table, slots, interval)
+    }
   }
 
   private def forget(session: SparkSession, transaction: SessionTransaction): Unit = {
@@ -248,6 +255,6 @@ object Lifecycle {
     DeltaHousekeeping.forgetStagedVersion(session)
     val overlays = transaction.touched.map(_.overlay)
     DeltaHousekeeping.uncache(session, overlays.toSet)
-    overlays.foreach(DeltaHousekeeping.invalidate(session, _))
+    transaction.database.atOnce(overlays)(DeltaHousekeeping.invalidate(session, _))
   }
 }

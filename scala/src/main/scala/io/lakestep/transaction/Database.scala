@@ -201,10 +201,16 @@ final class Database private[lakestep] (
    * never a data file. Idempotent.
    */
   def discard(txn: BegunTransaction, tablePaths: Seq[String]): Unit = if (!txn.readOnly) {
-    tablePaths.foreach { path =>
+    atOnce(tablePaths) { path =>
       stores.forPath(path).deleteFolder(TablePath.staging(TablePath.normalise(path), txn.id))
     }
     timeline.deleteRequested(txn.id)
+  }
+
+  /** The same work on different tables, on as many threads as COMMIT; throws the first failure. */
+  def atOnce[A](tables: Seq[A])(work: A => Unit): Unit = {
+    world.inParallel(tables.toVector)(work)
+    ()
   }
 
   /**
