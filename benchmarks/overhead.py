@@ -62,10 +62,15 @@ def make_tables(driver: Driver, folder: str, tables: Mapping[str, str]) -> None:
         )
 
 
-def copy_tables(driver: Driver, model: Path, folder: Path, tables: Iterable[str]) -> None:
-    """Give a driver copies of the tables that are in a folder, where it has none yet."""
-    for name in tables:
-        if not (folder / name).exists():
+def copy_tables(
+    drivers: Iterable[Driver], folders: Sequence[Path], tables: Mapping[str, str], work: Path
+) -> None:
+    """Let a driver that is not compared make tables, and give each of the others a copy."""
+    model = Path(tempfile.mkdtemp(dir=work))
+    with Driver("maker", model, root=None) as maker:
+        make_tables(maker, str(model), tables)
+    for driver, folder in zip(drivers, folders, strict=True):
+        for name in tables:
             shutil.copytree(model / name, folder / name)
             driver.call(
                 "sql", statement=f"CREATE TABLE {name} USING delta LOCATION '{folder}/{name}'"
@@ -157,10 +162,12 @@ def measure(
 def _measured(
     folder: Path, drivers: Mapping[str, Driver], scenario: Scenario, quick: bool, seed: int
 ) -> dict[str, Any]:
-    first, *others = drivers.values()
-    make_tables(first, f"{folder}/tables", scenario.tables)
-    for index, driver in enumerate(others):
-        copy_tables(driver, folder / "tables", folder / f"copies{index}", scenario.tables)
+    folders = [folder / f"tables{index}" for index in range(len(drivers))]
+    if scenario.made_once:
+        copy_tables(drivers.values(), folders, scenario.tables, folder)
+    else:
+        for driver, own in zip(drivers.values(), folders, strict=True):
+            make_tables(driver, str(own), scenario.tables)
     timing = Timing(scenario, drivers, seed)
     warm_up, rounds = (2, 5) if quick else (scenario.warm_up, scenario.rounds)
     on = {

@@ -81,6 +81,27 @@ def test_the_version_of_a_fence_counts_for_checkpoints(drivers, lake):
         assert list(Path(path, "_delta_log").glob("*.checkpoint*"))
 
 
+@pytest.mark.parametrize("downgrades", ["false", "true"])
+def test_going_back_to_the_version_of_a_fence_brings_no_fence_back(
+    drivers, plain, lake, downgrades
+):
+    [driver] = drivers(1)
+    allowed = {"spark.databricks.delta.restore.protocolDowngradeAllowed": downgrades}
+    session = driver.session(lake.root, **allowed)
+    session.sql("BEGIN", *lake.sql("DELETE FROM {} WHERE id = 1"), "COMMIT")
+    inside, outside = lake.tables
+    fence = next(v for v in range(9) if (lake.mark(inside, v) or {}).get("kind") == "reserve")
+    restore = f"RESTORE TABLE delta.`{{}}` TO VERSION AS OF {fence}"
+    session.sql("BEGIN", restore.format(inside), "COMMIT")
+    session.sql(restore.format(outside))
+    session.sql("BEGIN", *lake.sql("INSERT INTO {} VALUES (8, 'ours')"), "COMMIT")
+    for path, before in zip(lake.tables, lake.headers, strict=True):
+        assert header(path) == before
+        append(path, (9, "foreign"))
+        plain.ask("sql", text=f"DELETE FROM delta.`{path}` WHERE id = 9")
+        assert lake.rows(path) == [*BEFORE, (8, "ours")]
+
+
 def delete_by_merge(spark, table):
     """A merge that Delta runs past every plan."""
     target, source = DeltaTable.forPath(spark, table), spark.sql("SELECT 2 AS id")

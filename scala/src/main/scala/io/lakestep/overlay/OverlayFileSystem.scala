@@ -116,13 +116,16 @@ class OverlayFileSystem extends FileSystem {
   override def listStatus(path: Path): Array[FileStatus] = listStatus(path, "")
 
   /** As `listStatus`; of a log only what stands at or after a name, in the order of names. */
-  private[overlay] def listStatus(path: Path, from: String): Array[FileStatus] = placeOf(path) match {
-    case Place.Log(log) =>
-      view(log).list(from).map { case (name, s) => OverlayStatus(s, child(path, name)) }.toArray
-    case _ =>
-      val real = realPath(path)
-      baseOf(real).listStatus(real).filter(isShown).map(s => OverlayStatus(s, under(path, real, s)))
-  }
+  private[overlay] def listStatus(path: Path, from: String): Array[FileStatus] =
+    placeOf(path) match {
+      case Place.Log(log) =>
+        view(log).list(from).map { case (name, s) => OverlayStatus(s, child(path, name)) }.toArray
+      case _ =>
+        val real = realPath(path)
+        baseOf(real).listStatus(real).filter(isShown).map(s =>
+          OverlayStatus(s, under(path, real, s))
+        )
+    }
 
   override def listLocatedStatus(path: Path): RemoteIterator[LocatedFileStatus] =
     placeOf(path) match {

@@ -502,6 +502,23 @@ final class CommitSuite extends AnyFunSuite {
     assert(!s.lake.live("B")("b2") && db.timeline.refresh().finished == 1)
   }
 
+  test("a staged commit is missing, first, middle or last: a conflict, nothing is published") {
+    for (missing <- 1L to 3L) {
+      val s = scene()
+      val db = s.lake.client()
+      val txn = s.lake.begin(db)
+      for (i <- 1 to 3) s.lake.stage(txn, "A", 0, s.lake.add(s"x$i"))
+      s.lake.stage(txn, "B", 0, s.lake.add("x"))
+      s.lake.store.delete(TablePath.stagedSlot(s.lake.path("A"), txn.id, missing))
+      val written = Seq(s.lake.written("A", 0).copy(stagedTo = 3L), s.lake.written("B", 0))
+      val outcome = db.commit(txn, written)
+      assert(
+        outcome.asInstanceOf[CommitOutcome.Conflicted].conflict.rule == ConflictCheck.TableGone
+      )
+      assert(s.lake.head("A") == 0 && s.lake.head("B") == 0 && db.timeline.refresh().next == 1)
+    }
+  }
+
   private def twoParts(lake: Lake, db: Database): CommitOutcome = {
     val txn = lake.begin(db)
     lake.stage(txn, "A", 0, lake.add("x1"))

@@ -2,6 +2,8 @@ package io.lakestep.transaction
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.lakestep.delta.JsonStates
+
 /**
  * What a client decides of entries that it no longer has in memory, or that it never read, as a
  * checkpoint stands for them. All other suites of this folder keep two entries at most, too.
@@ -90,6 +92,33 @@ final class ForgottenEntriesSuite extends AnyFunSuite {
     assert(s.pin(old, "A") == 1)
     val commits = s.lake.memory.requests.filter(_.contains("/A/_delta_log/0"))
     assert(commits.size <= 3, commits)
+  }
+
+  for (interval <- Seq(1, 64)) {
+    test(
+      s"an old snapshot of a table that was replaced and cleaned up is gone, interval $interval"
+    ) {
+      val s = new Scene(interval)
+      s.append("A", "1")
+      val old = s.lake.begin(s.db)
+      s.append("A", "2")
+      val txn = s.lake.begin(s.db)
+      s.lake.stage(
+        txn,
+        "A",
+        2,
+        s.lake.metaData("id-replaced"),
+        s.lake.remove("1"),
+        s.lake.add("new")
+      )
+      s.db.commit(txn, Seq(s.lake.written("A", 2)))
+      for (i <- 1 to 5) s.append("B", s"$i")
+      s.lake.foreign("A", s.lake.add("foreign"))
+      JsonStates.cleanUp(s.lake.store, s.lake.path("A"))
+      assert(s.lake.head("A") == 4)
+      val gone = intercept[io.lakestep.LakestepException](s.pin(old, "A"))
+      assert(gone.getCondition == "LAKESTEP_SNAPSHOT_GONE")
+    }
   }
 
   test("what is staged in a table is collected while an earlier entry is unfinished") {
