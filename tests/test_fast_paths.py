@@ -67,6 +67,24 @@ def test_a_table_made_anew_by_others_is_not_taken_for_the_one_in_memory(spark, t
     assert rows == [(0, "second"), (1, "second")]
 
 
+def test_a_checksum_is_of_the_table_that_others_have_made_anew(spark, plain, tmp_path):
+    path = f"{tmp_path}/t"
+
+    def insert():
+        begin(spark)
+        spark.sql(f"INSERT INTO delta.`{path}` VALUES (1, 'ours')")
+        commit(spark)
+
+    for generation in ("first", "second"):
+        shutil.rmtree(path, ignore_errors=True)
+        write_deltalake(path, pyarrow.table({"id": [0], "v": [generation]}))
+        insert()
+    insert()
+    assert 2 in checksums(path) or spark.conf.get(REUSE, "true") == "false"
+    for version in checksums(path):
+        assert plain.ask("state", path=path, since=version)["checksum"] is True
+
+
 def test_every_version_of_a_transaction_has_the_checksum_that_delta_would_have_written(
     spark, plain, table
 ):
@@ -125,8 +143,9 @@ def test_after_a_commit_without_checksum_the_next_transaction_or_checkpoint_brin
             assert plain.ask("state", path=path, since=version)["checksum"] is True
 
 
+@pytest.mark.parametrize("reuses", ["true"], indirect=True)
 def test_over_a_table_that_deltalake_made_the_second_transaction_reconstructs_nothing(
-    spark, tmp_path
+    spark, tmp_path, reuses
 ):
     path = f"{tmp_path}/t"
     write_deltalake(path, pyarrow.table({"id": [0], "v": ["first"]}))

@@ -5,7 +5,7 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.delta.DeltaLog
+import org.apache.spark.sql.delta.{DeltaLog, Snapshot}
 import org.apache.spark.sql.delta.lakestep.{OverlayRelation, PublishedChecksums, SparkInternals}
 
 import io.lakestep.storage.ObjectStores
@@ -42,16 +42,19 @@ object DeltaHousekeeping extends Logging {
    * Writes the checksums of published versions.
    *
    * @param stores for what need not survive a crash of the machine
+   * @param pinned the session's own snapshot of the pin, where it has one
    * @param versions the versions that were published, in their order
    */
   def putChecksums(
       session: SparkSession,
       stores: ObjectStores,
       table: Path,
+      pinned: Option[Snapshot],
       versions: Seq[Long]): Unit =
     logged(s"No checksums of $table at versions ${versions.mkString(", ")}") {
       val store = stores.forPath(table.toUri.toString)
-      new PublishedChecksums(session, DeltaLog.forTable(session, table), store).write(versions)
+      val log = DeltaLog.forTable(session, table)
+      new PublishedChecksums(session, log, store, pinned).write(versions)
     }
 
   /**
@@ -74,5 +77,10 @@ object DeltaHousekeeping extends Logging {
 
   private def logged(what: => String)(work: => Unit): Unit =
     try work
-    catch { case NonFatal(failure) => logWarning(what, failure) }
+    catch {
+      case NonFatal(failure) => logWarning(what, failure)
+      case interrupt: InterruptedException =>
+        logWarning(what, interrupt)
+        Thread.currentThread.interrupt()
+    }
 }

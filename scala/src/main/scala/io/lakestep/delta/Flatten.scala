@@ -107,10 +107,10 @@ object Flatten {
       case None => protocol.toVector ++ metaData
       case Some(pinned) =>
         val united = protocol.fold(pinned.protocol)(pinned.protocol.union)
-        val (p, m) =
-          if (protocol.isEmpty && metaData.isEmpty) (pinned.protocol, pinned.metaData)
-          else ForeignWriters
-            .publishable(pinned, staged, united, metaData.getOrElse(pinned.metaData))
+        val (p, m) = metaData match {
+          case None => (united, pinned.metaData)
+          case Some(last) => ForeignWriters.publishable(pinned, staged, united, last)
+        }
         Vector(p).filterNot(_.sameAs(pinned.protocol)) ++ Vector(m).filterNot { m =>
           Json.canonical(pinned.metaData.body) == Json.canonical(m.body)
         }

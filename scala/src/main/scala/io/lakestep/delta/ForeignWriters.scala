@@ -91,13 +91,7 @@ object ForeignWriters {
     }
     val kept = others.withProperty(Property, stated)
     if (wanted == Forbid) fence(protocol, kept.withProperty(Before, before))
-    else {
-      // A RESTORE may have brought a fence back, into a table that was open.
-      val opened =
-        if (!isFenced(protocol)) restored(protocol, before)
-        else restored(unfenced(protocol), before.orElse(versions(pinned.protocol)))
-      (opened, kept.withProperty(Before, None))
-    }
+    else (restored(unfencedIfAny(protocol), before), kept.withProperty(Before, None))
   }
 
   private val Modes = Set(Allow, Reserve, Forbid)
@@ -129,21 +123,20 @@ object ForeignWriters {
 
   private def normal(mode: String): String = mode.trim.toLowerCase(Locale.ROOT)
 
+  private def unfencedIfAny(protocol: Protocol): Protocol =
+    if (isFenced(protocol)) unfenced(protocol) else protocol
+
   /** The protocol with the feature; one without names for its features gets names for all of them. */
   def fenced(protocol: Protocol): Protocol =
     protocol.withWriterFeatures(protocol.askedOfWriters + Feature)
 
   private def fence(protocol: Protocol, metaData: MetaData): (Protocol, MetaData) =
     if (isFenced(protocol)) (protocol, metaData)
-    else
-      (
-        fenced(protocol),
-        versions(protocol).fold(metaData)(v => metaData.withProperty(Before, Some(v)))
-      )
-
-  /** Of a protocol that names no features. */
-  private def versions(protocol: Protocol): Option[String] =
-    Option.when(protocol.writerFeatures.isEmpty)(s"${protocol.minReader},${protocol.minWriter}")
+    else {
+      val versions = s"${protocol.minReader},${protocol.minWriter}"
+      val before = Some(versions).filter(_ => protocol.writerFeatures.isEmpty)
+      (fenced(protocol), before.fold(metaData)(v => metaData.withProperty(Before, Some(v))))
+    }
 
   /** The versions from before, unless a statement has switched on a feature that they do not say. */
   private def restored(protocol: Protocol, before: Option[String]): Protocol =

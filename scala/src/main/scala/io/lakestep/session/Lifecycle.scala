@@ -4,7 +4,7 @@ import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.delta.lakestep.WarmOverlay
+import org.apache.spark.sql.delta.lakestep.{PublishedChecksums, WarmOverlay}
 
 import io.lakestep.{Errors, LakestepConf}
 import io.lakestep.delta.DeltaHousekeeping
@@ -229,7 +229,7 @@ object Lifecycle {
 
   private def warm(session: SparkSession, table: TouchedTable): Unit =
     if (LakestepConf.ReuseSnapshots.from(session.conf.getOption))
-      WarmOverlay.open(session, table.base, table.overlay, table.pin)
+      table.snapshot = WarmOverlay.open(session, table.base, table.overlay, table.pin)
 
   private def afterPublish(
       session: SparkSession,
@@ -240,14 +240,17 @@ object Lifecycle {
       table <- transaction.touched
       slots <- published.get(table.uri)
       interval <- table.checkpointInterval
-    } yield (table.base, slots, interval)
-    transaction.database.atOnce(tables) { case (table, slots, _) =>
-      DeltaHousekeeping.putChecksums(session, stores, table, slots)
-    }
-    tables.foreach { case (table, slots, interval) =>
-      DeltaHousekeeping.refresh(session, table)
-      DeltaHousekeeping.checkpoint(session, table, slots, interval)
-    }
+    } yield (table, slots, interval)
+    for ((table, _, _) <- tables) DeltaHousekeeping.refresh(session, table.base)
+    def putChecksums(table: TouchedTable, slots: Seq[Long]): Unit =
+      DeltaHousekeeping.putChecksums(session, stores, table.base, table.snapshot, slots)
+    // Spark jobs would keep others waiting who publish on the same threads.
+    val (withJobs, others) =
+      tables.partition(_._1.snapshot.exists(PublishedChecksums.isReconstructed))
+    transaction.database.atOnce(others) { case (table, slots, _) => putChecksums(table, slots) }
+    for ((table, slots, _) <- withJobs) putChecksums(table, slots)
+    for ((table, slots, interval) <- tables)
+      DeltaHousekeeping.checkpoint(session, table.base, slots, interval)
   }
 
   private def forget(session: SparkSession, transaction: SessionTransaction): Unit = {

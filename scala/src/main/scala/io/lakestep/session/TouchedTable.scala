@@ -1,6 +1,7 @@
 package io.lakestep.session
 
 import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.delta.Snapshot
 
 import io.lakestep.delta.{ForeignWriters, PinnedHeader}
 import io.lakestep.timeline.ReadSet
@@ -25,6 +26,9 @@ final class TouchedTable(val base: Path, val pinned: Pin, val overlay: Path) {
 
   /** The base path as the timeline writes it. */
   val uri: String = BasePath.uri(base)
+
+  /** The session's own snapshot of the pin, where the overlay has taken its state from it. */
+  @volatile var snapshot: Option[Snapshot] = None
 
   @volatile private var facts: Option[TableFacts] = None
   @volatile private var readSoFar: Option[ReadSet] = None

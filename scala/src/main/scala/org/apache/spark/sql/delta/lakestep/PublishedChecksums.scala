@@ -21,20 +21,24 @@ import io.lakestep.storage.{ObjectStore, PutOutcome}
  * state that the statements have read; where they have not, there is none until the next
  * checkpoint. They are read and put by a store of ours: to rename one file on a local disk Delta
  * starts eight processes.
+ *
+ * @param pinned the session's snapshot that the transaction was found to have begun with
  */
 final class PublishedChecksums(
     override protected val spark: SparkSession,
     override val deltaLog: DeltaLog,
-    store: ObjectStore)
+    store: ObjectStore,
+    pinned: Option[Snapshot])
     extends RecordChecksum {
 
   /** @param versions the table's published commits, in their order */
   def write(versions: Seq[Long]): Unit =
     if (spark.sessionState.conf.getConf(DeltaSQLConf.DELTA_WRITE_CHECKSUM_ENABLED)) {
       versions.foldLeft(Option.empty[(Long, VersionChecksum)]) { (last, version) =>
-        val derived = last.collect { case (v, sum) if v == version - 1 => Right(sum) }
-        val before = derived.orElse(inMemory(version - 1))
-          .orElse(deltaLog.readChecksum(version - 1).map(Right(_)))
+        val known = last.collect { case (v, sum) if v == version - 1 => sum }
+          .orElse(pinned.filter(_.version == version - 1).flatMap(_.checksumOpt))
+          .orElse(deltaLog.readChecksum(version - 1))
+        val before = known.map(Right(_)).orElse(reconstructed(version - 1).map(Left(_)))
         val checksum = before.flatMap(after(_, version))
         checksum.foreach(writeChecksumFile(version, _))
         checksum.map(version -> _)
@@ -67,12 +71,8 @@ final class PublishedChecksums(
     }
   }
 
-  /** The state, where a statement has reconstructed it for want of a checksum. */
-  private def inMemory(version: Long): Option[Either[Snapshot, VersionChecksum]] =
-    Option(deltaLog.unsafeVolatileSnapshot).filter(_.version == version).flatMap { snapshot =>
-      val known = snapshot.checksumOpt.map(Right(_))
-      known.orElse(Option.when(snapshot.stateReconstructionTriggered)(Left(snapshot)))
-    }
+  private def reconstructed(version: Long): Option[Snapshot] =
+    pinned.filter(s => s.version == version && PublishedChecksums.isReconstructed(s))
 
   override protected def writeChecksumFile(version: Long, checksum: VersionChecksum): Unit = {
     val isByProtocol =
@@ -90,6 +90,10 @@ final class PublishedChecksums(
 }
 
 object PublishedChecksums {
+
+  /** Whether a statement has reconstructed the state for want of a checksum. */
+  def isReconstructed(snapshot: Snapshot): Boolean =
+    snapshot.checksumOpt.isEmpty && snapshot.stateReconstructionTriggered
 
   /** For a snapshot whose state is known anyway. */
   def writeMissing(spark: SparkSession, snapshot: Snapshot): Unit =

@@ -20,8 +20,10 @@ object WarmOverlay extends Logging {
    *
    * The state is taken over only from a snapshot of the pinned version whose log files have the
    * names, lengths and times of those that the overlay shows.
+   *
+   * @return that snapshot of the table itself
    */
-  def open(session: SparkSession, base: Path, overlay: Path, pin: Long): Unit =
+  def open(session: SparkSession, base: Path, overlay: Path, pin: Long): Option[Snapshot] =
     try session.withActive {
         val log = DeltaLog.forTable(session, overlay)
         val cold = log.unsafeVolatileSnapshot
@@ -29,7 +31,7 @@ object WarmOverlay extends Logging {
         val known = Option(warm.unsafeVolatileSnapshot).filter(_.version >= pin)
         val snapshot = known.getOrElse(warm.update())
         // A table that is not there yet has nothing to take over.
-        if (pin >= 0 && cold.version == pin && files(snapshot) == files(cold)) {
+        Option.when(pin >= 0 && cold.version == pin && files(snapshot) == files(cold)) {
           log.withSnapshotLockInterruptibly {
             install.invoke(
               log,
@@ -37,11 +39,13 @@ object WarmOverlay extends Logging {
               Long.box(log.clock.getTimeMillis())
             )
           }
+          snapshot
         }
-        ()
       }
     catch {
-      case NonFatal(failure) => logWarning(s"The overlay of $base starts cold", failure)
+      case NonFatal(failure) =>
+        logWarning(s"The overlay of $base starts cold", failure)
+        None
     }
 
   /** What a snapshot is made of: its checkpoint and the commits after it. */
