@@ -30,7 +30,6 @@ GRAPHS = {
         "COMMIT",
         (
             "io/lakestep/session/Lifecycle$.commit",
-            "io/lakestep/transaction/World.",
             "io/lakestep/transaction/PublishExecutor",
         ),
     ),
@@ -44,6 +43,8 @@ LEFT_OUT = (
     "io/lakestep/delta/DeltaHousekeeping$.checkpoint",
 )
 
+INTERVAL_MS = 0.5
+
 Stack = tuple[str, ...]
 
 
@@ -51,7 +52,7 @@ def record(work: Path, transactions: int) -> Path:
     """Run transactions of two tables in a driver, and return what its profiler saw."""
     recording = work / "driver.collapsed"
     [profiler] = (REPOSITORY / "target" / "profiler-jars").glob("*.jar")
-    options = f"-javaagent:{profiler}=start,event=wall,interval=500us,collapsed,file={recording}"
+    options = f"-javaagent:{profiler}=start,event=wall,interval={1000 * INTERVAL_MS:.0f}us,collapsed,file={recording}"
     settings = {"spark.driver.extraJavaOptions": options}
     with Driver("flames", work, root=work / "timeline", settings=settings) as driver:
         jvm = os.pidfd_open(driver.call("ready"))
@@ -131,7 +132,8 @@ def main() -> None:
         for stack, count in counts.items():
             seen.update(dict.fromkeys(stack, count))
         whole = sum(counts.values())
-        console.print(f"{title}: {whole} samples")
+        ms = whole * INTERVAL_MS / options.transactions
+        console.print(f"{title}: {whole} samples, {ms:.1f} ms of all threads a transaction")
         for method, count in seen.most_common(40):
             console.print(f"{100 * count / whole:5.1f} % {method}")
 

@@ -173,6 +173,7 @@ def _measured(
     on = {
         "date": datetime.now(timezone.utc).date().isoformat(),
         "load": os.getloadavg()[0],
+        "code": pages.code(),
         "rounds": rounds,
         **drivers[LAKESTEP].call("versions"),
     }

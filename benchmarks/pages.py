@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -22,6 +23,13 @@ def known() -> dict[str, Any]:
     """Return all results that are kept."""
     results: dict[str, Any] = json.loads(RESULTS.read_text("utf-8"))
     return results
+
+
+def code() -> str:
+    """Return the commit that runs, `-dirty` where files differ from it."""
+    command = ["git", "-C", str(FOLDER), "describe", "--always", "--dirty"]
+    found = subprocess.run(command, check=False, capture_output=True, text=True)
+    return found.stdout.strip() or "unknown"
 
 
 def keep(script: str, results: dict[str, Any], page: str) -> None:
@@ -55,6 +63,7 @@ def answer(
     on = {
         "date": datetime.now(timezone.utc).date().isoformat(),
         "load": os.getloadavg()[0],
+        "code": code(),
         "rounds": quick_rounds if options.quick else rounds,
     }
     found = on | measure(work, on["rounds"], options.seed)
