@@ -52,7 +52,9 @@ def record(work: Path, transactions: int) -> Path:
     """Run transactions of two tables in a driver, and return what its profiler saw."""
     recording = work / "driver.collapsed"
     [profiler] = (REPOSITORY / "target" / "profiler-jars").glob("*.jar")
-    options = f"-javaagent:{profiler}=start,event=wall,interval={1000 * INTERVAL_MS:.0f}us,collapsed,file={recording}"
+    interval = f"{1000 * INTERVAL_MS:.0f}us"
+    start = f"start,event=wall,interval={interval},collapsed,file={recording}"
+    options = f"-javaagent:{profiler}={start}"
     settings = {"spark.driver.extraJavaOptions": options}
     with Driver("flames", work, root=work / "timeline", settings=settings) as driver:
         jvm = os.pidfd_open(driver.call("ready"))

@@ -299,7 +299,7 @@ def main() -> None:
         # First what compares drivers, while all have done the same.
         both = {LAKESTEP: ours, PLAIN: plain}
         found["touches"] = touches(both, work, 5 if quick else 15, chance)
-        found["drivers"] = side_by_side([ours, *others], work, 10 if quick else 40, chance)
+        found["drivers"] = side_by_side([ours, *others], work, 10 if quick else 20, chance)
         sized = {2: 5, 8: 3} if quick else {2: 15, 32: 9, 200: 5}
         found["commits"] = commits(ours, work, sized, chance)
         found["timelines"] = timelines(ours, work, sizes, 5 if quick else 25, chance, seed)

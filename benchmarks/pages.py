@@ -26,10 +26,15 @@ def known() -> dict[str, Any]:
 
 
 def code() -> str:
-    """Return the commit that runs, `-dirty` where files differ from it."""
-    command = ["git", "-C", str(FOLDER), "describe", "--always", "--dirty"]
-    found = subprocess.run(command, check=False, capture_output=True, text=True)
-    return found.stdout.strip() or "unknown"
+    """Return the commit that runs, `-dirty` where a source differs from it."""
+
+    def git(*command: str) -> str:
+        whole = ["git", "-C", str(FOLDER.parent), *command]
+        return subprocess.run(whole, check=False, capture_output=True, text=True).stdout.strip()
+
+    sources = ("scala", "python", "sql-grammar", "benchmarks/*.py")
+    dirty = "-dirty" if git("status", "--porcelain", "--", *sources) else ""
+    return (git("rev-parse", "--short", "HEAD") or "unknown") + dirty
 
 
 def keep(script: str, results: dict[str, Any], page: str) -> None:
