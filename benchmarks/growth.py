@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import shutil
 import statistics
 import time
 from contextlib import ExitStack
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -284,11 +282,7 @@ def main() -> None:
         f"{many:,} entries, 10 tables": (many, 10),
         f"{many // 50:,} entries, {many // 100:,} tables": (many // 50, many // 100),
     }
-    found: dict[str, Any] = {
-        "date": datetime.now(timezone.utc).date().isoformat(),
-        "load": os.getloadavg()[0],
-        "code": pages.code(),
-    }
+    found = pages.circumstances()
     with ExitStack() as stack:
         ours, plain, *others = (
             stack.enter_context(

@@ -23,7 +23,6 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -172,13 +171,7 @@ def _measured(
             make_tables(driver, str(own), scenario.tables)
     timing = Timing(scenario, drivers, seed)
     warm_up, rounds = (2, 5) if quick else (scenario.warm_up, scenario.rounds)
-    on = {
-        "date": datetime.now(timezone.utc).date().isoformat(),
-        "load": os.getloadavg()[0],
-        "code": pages.code(),
-        "rounds": rounds,
-        **drivers[LAKESTEP].call("versions"),
-    }
+    on = {**pages.circumstances(), "rounds": rounds, **drivers[LAKESTEP].call("versions")}
     timing.run(rounds=rounds, warm_up=warm_up)
     return {"on": on, **timing.summary()}
 

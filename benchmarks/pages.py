@@ -37,6 +37,12 @@ def code() -> str:
     return (git("rev-parse", "--short", "HEAD") or "unknown") + dirty
 
 
+def circumstances() -> dict[str, Any]:
+    """Return when a run begins, at what load, and of which code."""
+    today = datetime.now(timezone.utc).date().isoformat()
+    return {"date": today, "load": os.getloadavg()[0], "code": code()}
+
+
 def keep(script: str, results: dict[str, Any], page: str) -> None:
     """Keep what a script found beside the rest, and put its tables between its marks."""
     whole = known() | results
@@ -65,12 +71,7 @@ def answer(
     work = options.data.absolute() / script
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    on = {
-        "date": datetime.now(timezone.utc).date().isoformat(),
-        "load": os.getloadavg()[0],
-        "code": code(),
-        "rounds": quick_rounds if options.quick else rounds,
-    }
+    on = {**circumstances(), "rounds": quick_rounds if options.quick else rounds}
     found = on | measure(work, on["rounds"], options.seed)
     head = f"Run of {on['date']}, load {on['load']:.1f} at its begin, {on['rounds']} rounds."
     whole = f"{head}\n\n{page(found)}"
