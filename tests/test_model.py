@@ -20,7 +20,7 @@ UNDOES_MORE = {"NoNeedlessAbort", "NothingUndoneNeedlessly", "OrderedIsCommitted
 TRACED = tuple(g for g in check.GUARANTEES if g not in UNDOES_MORE)
 
 # Planted faults whose harm is in the files; that of W3 is in what readers see, who put none.
-FAULTS = ("W0", "W1", "W2", "W4", "W5", "W8", "W12")
+FAULTS = ("W0", "W1", "W2", "W4", "W5", "W8", "W12", "W14", "W17", "W18", "W19")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ CONSTANT Off     \* the safeguards that are taken away
 
 VARIABLES
   shape,         \* per transaction its tables: writes, of these capable (conflict-capable), two (with
-                 \* two parts), reserves (mode `reserve`); and reads
+                 \* two parts or more), three, reserves (mode `reserve`); and reads
   log,           \* per table: its commits, slot by slot
   line,          \* the timeline's entries, number by number
   outcome,       \* per transaction: "none", "completed", "aborting"
@@ -57,7 +57,7 @@ Own(x, t) == {i \in After(x, t) : IsOf(log[t][i], x)}
 OwnOf(x, t, kind) == {i \in Own(x, t) : log[t][i].kind = kind}
 Parts(x, t) == OwnOf(x, t, "publish")
 Settlements(x, t) == OwnOf(x, t, "close") \cup OwnOf(x, t, "undo")
-LastPart(x, t) == IF t \in shape[x].two THEN 2 ELSE 1
+LastPart(x, t) == IF t \in shape[x].three THEN 3 ELSE IF t \in shape[x].two THEN 2 ELSE 1
 
 (* The vote of the table: its last part is published. *)
 Votes(x, t) == {i \in Parts(x, t) : ~Has("PartsInMarks") \/ log[t][i].part = LastPart(x, t)}
@@ -123,8 +123,8 @@ InLog(kind, x, t, part) == [kind |-> kind, of |-> x, table |-> t, part |-> part,
 Ending(kind, x) == [kind |-> kind, of |-> x]
 
 PutsFor(x) ==
-  UNION {{InLog("publish", x, t, 1), InLog("publish", x, t, 2), InLog("close", x, t, 1), InLog("undo", x, t, 1),
-          InLog("reserve", x, t, 0)}
+  UNION {{InLog("publish", x, t, part) : part \in 1..LastPart(x, t)}
+    \cup {InLog("close", x, t, 1), InLog("undo", x, t, 1), InLog("reserve", x, t, 0)}
     : t \in shape[x].writes}
   \cup {Ending(kind, x) : kind \in {"completed", "aborting", "rolled back"}}
 

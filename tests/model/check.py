@@ -61,6 +61,7 @@ class Transaction:
     rewrites: str = ""
     appends: str = ""
     two: str = ""
+    three: str = ""
     reads: str = ""
     reserves: str = ""
 
@@ -68,7 +69,8 @@ class Transaction:
         return {
             "writes": set(self.rewrites + self.appends),
             "capable": set(self.rewrites),
-            "two": set(self.two),
+            "two": set(self.two + self.three),
+            "three": set(self.three),
             "reserves": set(self.reserves),
             "reads": set(self.reads),
         }
@@ -154,6 +156,7 @@ SOUND = (
     Run("4 reader", (MIXED, UPDATE_BOTH, READER), 1),
     Run("5", (UPDATE_BOTH, MIXED, UPDATE_BOTH)),
     Run("6", (Transaction(rewrites="AB", two="AB"),), 2, sleepers=2),
+    Run("6 three", (Transaction(rewrites="AB", three="AB", reserves="A"),), 2, sleepers=1),
     Run("7", (UPDATE_BOTH,), 3, "rewrite append", sleepers=1, strict=True, guarantees=BUT_ALTER),
     Run(
         "8",

@@ -88,9 +88,7 @@ def _history(history: dict) -> dict[str, object]:
     return {
         "seed": history["seed"],
         "tables": set(history["tables"]),
-        "shapes": [
-            {"reserves": set()} | {k: set(v) for k, v in t.items()} for t in history["transactions"]
-        ],
+        "shapes": [{k: set(v) for k, v in t.items()} for t in history["transactions"]],
         "events": [
             {k: set(v) if isinstance(v, list) else v for k, v in e.items()}
             for e in history["events"]

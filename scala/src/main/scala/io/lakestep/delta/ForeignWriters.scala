@@ -85,7 +85,8 @@ object ForeignWriters {
     }
     val wanted = stated.getOrElse(Allow)
     known(wanted)
-    val before = pinned.metaData.property(Before)
+    // A copy of a closed table has the property, too, and says nothing by it.
+    val before = pinned.metaData.property(Before).filter(_ => mode(pinned.metaData) == Forbid)
     val others = metaData.properties.keys.filter(isProperty).foldLeft(metaData) {
       (m, key) => m.withProperty(key, None)
     }

@@ -149,6 +149,15 @@ final class ForeignWritersSuite extends AnyFunSuite {
     assert(!ForeignWriters.isFenced(opened.protocol) && opened.protocol.minWriter == 7)
   }
 
+  test("versions that an open copy of a closed table was given count for nothing") {
+    val named = protocol(1, 7, "appendOnly", "invariants")
+    val copy = open(named, Map("lakestep.protocolBefore" -> "1,2"))
+    val closed = header(copy, set(Closed))
+    assert(closed.metaData.properties == Closed)
+    assert(header(closed, unset()).protocol.sameAs(named))
+    assert(header(copy, set(Map("x" -> "y"))).metaData.properties == Map("x" -> "y"))
+  }
+
   test("a statement about other properties keeps the mode, whatever one before it restored") {
     val closed = header(open(protocol(1, 2)), set(Closed))
     val other = Map("my.note" -> "new")

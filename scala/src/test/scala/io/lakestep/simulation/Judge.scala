@@ -16,7 +16,7 @@ final class Judge(
     world: World,
     roots: Vector[String],
     strict: Boolean) {
-  import Judge.{isConflict, onlyTakesRows}
+  import Judge.{isConflict, onlyTakesRows, rowsFit}
 
   private val attempts = world.attempts
 
@@ -183,12 +183,6 @@ final class Judge(
         .foreach(c => breaks(c.version))
       if (!rowsFit(write, t.log, base)) breaks(base)
       between(t.log, base, first.slot).filter(isConflict(write, _)).foreach(c => breaks(c.version))
-    }
-
-  /** Whether the vectors of a version can be united with those of a transaction. */
-  private def rowsFit(write: PlannedWrite, log: TrueLog, version: Long): Boolean =
-    write.vectors.forall { case (path, v) =>
-      log.live(version.toInt).get(path).forall(v.isMergeable)
     }
 
   private def between(log: TrueLog, after: Long, before: Long): Vector[LogCommit] =
@@ -527,6 +521,12 @@ object Judge {
     !isConflict(write, LogCommit(commit.version, others)) &&
     !((write.readsAll || write.changesHeader) && commit.changesData)
   }
+
+  /** Whether the vectors of a version can be united with those of a transaction. */
+  def rowsFit(write: PlannedWrite, log: TrueLog, version: Long): Boolean =
+    write.vectors.forall { case (path, v) =>
+      log.live(version.toInt).get(path).forall(v.isMergeable)
+    }
 
   /** Whether a commit between pin and publish excludes what a transaction does. */
   def isConflict(write: PlannedWrite, commit: LogCommit): Boolean =

@@ -19,11 +19,10 @@ import io.lakestep.timeline.{AbortEntry, CommitEntry, Completed}
 object Trace {
 
   /**
-   * Nothing when something happened of which the model, or this, does not speak: clean-up, DROP, two
-   * roots, two commits that took rows of one file, fences, more than two commits to one table.
+   * Nothing when something happened of which the model does not speak: clean-up, DROP, two roots.
    */
   def of(world: World, strict: Boolean): Option[String] = {
-    val beyond = world.dropped.nonEmpty || isBeyond(world) || world.store.changes.exists {
+    val beyond = world.dropped.nonEmpty || world.store.changes.exists {
       case Created(_, path, _, _) =>
         path.endsWith(".checkpoint.parquet") || path.endsWith("/format.json") && path !=
           s"${History.MainRoot}/format.json"
@@ -31,20 +30,6 @@ object Trace {
     }
     if (beyond) None
     else Truth.timeline(world, History.MainRoot).map(new Trace(world, _, strict).json)
-  }
-
-  private def isBeyond(world: World): Boolean = {
-    val logs = Truth.logs(world)
-    val marks = logs.values.flatMap(_.marks).map(_.mark)
-    marks.exists(m => m.kind == MarkKind.Reserve || m.parts > 2) ||
-    world.attempts.exists { attempt =>
-      attempt.writes.exists { w =>
-        logs(w.table).commits.exists { c =>
-          c.version > w.pin && !c.mark.exists(_.transaction == attempt.transaction) &&
-          Judge.isConflict(w, c) && Judge.onlyTakesRows(w, c)
-        }
-      }
-    }
   }
 }
 
@@ -101,6 +86,8 @@ private final class Trace(world: World, timeline: TrueTimeline, strict: Boolean)
     names("writes", tables.map(_.path))
     names("capable", tables.filter(_.conflictCapable).map(_.path))
     names("two", tables.filter(_.parts > 1).map(_.path))
+    names("three", tables.filter(_.parts > 2).map(_.path))
+    names("reserves", tables.filter(_.reserve.isDefined).map(_.path))
     names("reads", entry.toVector.flatMap(_.reads).map(_.path))
     node
   }
@@ -171,7 +158,7 @@ private final class Trace(world: World, timeline: TrueTimeline, strict: Boolean)
       val node = commit.mark match {
         case Some(m) =>
           event(at, "put").put("of", numbers(m.transaction)).put("kind", m.kind.text)
-            .put("n", if (m.kind == MarkKind.Publish) m.part else 1)
+            .put("n", if (m.kind == MarkKind.Publish || m.kind == MarkKind.Reserve) m.part else 1)
         case None => event(at, "foreign").put("kind", kind(commit))
       }
       node.put("table", log.table)
@@ -194,9 +181,17 @@ private final class Trace(world: World, timeline: TrueTimeline, strict: Boolean)
     attempts.get(c.transaction.id).flatMap(_.writes.find(_.table == table))
 
   private def conflicts(c: CommitEntry, log: TrueLog, commit: LogCommit): Boolean =
-    planned(c, log.table).exists(Judge.isConflict(_, commit)) ||
+    planned(c, log.table).exists(w =>
+      Judge.isConflict(w, commit) && !isMerged(c, w, log, commit)
+    ) ||
       c.reads.exists(_.path == log.table) &&
       (commit.changesData || commit.actions.exists(_.isInstanceOf[MetaData]))
+
+  /** Row level: until the order point a transaction takes over the rows that others took. */
+  private def isMerged(c: CommitEntry, w: PlannedWrite, log: TrueLog, commit: LogCommit): Boolean =
+    c.tables.find(_.path == log.table).exists { t =>
+      commit.version <= t.base && Judge.onlyTakesRows(w, commit) && Judge.rowsFit(w, log, t.base)
+    }
 
   /** Between two parts only what is still to be published can conflict. */
   private def isPartly(c: CommitEntry, log: TrueLog, commit: LogCommit): Boolean =
