@@ -14,7 +14,7 @@ CONSTANT Off     \* the safeguards that are taken away
 
 VARIABLES
   shape,         \* per transaction its tables: writes, of these capable (conflict-capable), two (with
-                 \* two parts or more), three, reserves (mode `reserve`); and reads
+                 \* two parts or more), three, reserves and closed (modes `reserve`, `forbid`); and reads
   log,           \* per table: its commits, slot by slot
   line,          \* the timeline's entries, number by number
   outcome,       \* per transaction: "none", "completed", "aborting"
@@ -83,6 +83,9 @@ HasResidue(x, t) ==
 
 Published(x, t) == Votes(x, t) # {}
 
+(* Nobody else can write them: now, or once the fences are in. *)
+Guarded(x) == shape[x].reserves \cup shape[x].closed
+
 MayPublish(x, t, part) ==
   /\ IsOrdered(x) /\ t \in shape[x].writes
   /\ Settlements(x, t) = {}
@@ -91,8 +94,7 @@ MayPublish(x, t, part) ==
   /\ {log[t][i].part : i \in Parts(x, t)} = 1..(part - 1)
   /\ part <= LastPart(x, t)
   /\ Has("CapableFirst") /\ t \notin shape[x].capable => \A u \in shape[x].capable : Published(x, u)
-  /\ Has("CapableFirst") /\ t \in shape[x].reserves =>
-       \A u \in shape[x].capable \ shape[x].reserves : Published(x, u)
+  /\ Has("CapableFirst") /\ t \in Guarded(x) => \A u \in shape[x].capable \ Guarded(x) : Published(x, u)
   /\ Has("ReservesAll") \/ t \notin shape[x].reserves => \A u \in shape[x].reserves : OwnOf(x, u, "reserve") # {}
 
 (* Mode `reserve`: a fence in each of several conflict-capable tables, before any is published. *)
@@ -308,10 +310,10 @@ NoNeedlessAbort == \A x \in Ordered : outcome[x] = "aborting" =>
 (* I6: whoever comes next can go on with every entry that has no end; each put brings it nearer to it. *)
 SomebodyCanFinish == \A x \in Ordered : IsFinished(x) \/ \E p \in PutsFor(x) : May(p) /\ IsFree(p)
 
-(* I7: with at most one conflict-capable table, in one part, beside those of mode `reserve`, nothing *)
-(* visible is undone. *)
+(* I7: with at most one conflict-capable table, in one part, beside those of modes `reserve` and *)
+(* `forbid`, nothing visible is undone. *)
 NothingUndoneNeedlessly == \A x \in Ordered :
-  LET open == shape[x].capable \ shape[x].reserves
+  LET open == shape[x].capable \ Guarded(x)
   IN Cardinality(open) <= 1 /\ shape[x].two \cap open = {} => \A t \in Tables : AllOf(x, t, "undo") = {}
 
 (* `forbid`: if no other client can write its tables, an ordered transaction is committed. *)

@@ -65,13 +65,14 @@ class Transaction:
     reads: str = ""
     reserves: str = ""
 
-    def shape(self) -> dict[str, object]:
+    def shape(self, forbidden: str) -> dict[str, object]:
         return {
             "writes": set(self.rewrites + self.appends),
             "capable": set(self.rewrites),
             "two": set(self.two + self.three),
             "three": set(self.three),
             "reserves": set(self.reserves),
+            "closed": set(self.rewrites + self.appends) & set(forbidden),
             "reads": set(self.reads),
         }
 
@@ -114,7 +115,7 @@ class Run:
         return {
             "Off": set(self.off),
             "TableNames": set(self.tables),
-            "Shapes": [t.shape() for t in self.transactions],
+            "Shapes": [t.shape(self.forbidden) for t in self.transactions],
             "Commits": self.foreign,
             "ForeignKinds": set(self.kinds.split()),
             "Strict": self.strict,
@@ -173,6 +174,14 @@ SOUND = (
     Run("14 reserve", (RESERVE_BOTH, UPDATE_BOTH), 1, sleepers=1),
     Run("14 small", (RESERVE_BOTH,), 1, sleepers=1, small=True),
     Run("14 one", (RESERVE_ONE,), 2, "rewrite append", sleepers=1),
+    Run(
+        "16 modes",
+        (Transaction(rewrites="ABC", reserves="B"),),
+        2,
+        sleepers=1,
+        forbidden="C",
+        tables="ABC",
+    ),
     Run("14 one small", (RESERVE_ONE,), 1, small=True),
     Run(
         "12",

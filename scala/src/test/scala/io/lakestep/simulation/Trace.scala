@@ -88,6 +88,7 @@ private final class Trace(world: World, timeline: TrueTimeline, strict: Boolean)
     names("two", tables.filter(_.parts > 1).map(_.path))
     names("three", tables.filter(_.parts > 2).map(_.path))
     names("reserves", tables.filter(_.reserve.isDefined).map(_.path))
+    names("closed", tables.filter(_.closed).map(_.path))
     names("reads", entry.toVector.flatMap(_.reads).map(_.path))
     node
   }
