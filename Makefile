@@ -114,7 +114,6 @@ bench-quick: .venv/installed $(TEST_JAR)
 	$(BIN)/python benchmarks/overhead.py --quick
 	$(BIN)/python benchmarks/growth.py --quick
 	$(BIN)/python benchmarks/neighbours.py --quick
-	$(BIN)/python benchmarks/peers.py --quick
 
 # The profiler of benchmarks/flames.py.
 target/profiler-jars:

@@ -272,7 +272,9 @@ def _of(counts: dict[str, int], request: str) -> int:
 def main() -> None:
     """Run the benchmark; with --only the rest of the results stays, with --quick all of them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="few rounds, nothing written")
+    parser.add_argument(
+        "--quick", action="store_true", help="few scenarios and rounds, nothing written"
+    )
     parser.add_argument("--data", type=Path, default=REPOSITORY / ".data")
     parser.add_argument("--only", default="", help="scenarios, and requests, by regular expression")
     parser.add_argument("--seed", type=int, default=1)
@@ -285,8 +287,9 @@ def main() -> None:
     work.mkdir(parents=True)
     began = time.monotonic()
 
-    def is_chosen(name: str) -> bool:
-        return re.search(options.only, name) is not None
+    def is_chosen(name: str, *, quick: bool = False) -> bool:
+        everything = options.only or not options.quick
+        return bool(everything or quick) and re.search(options.only, name) is not None
 
     kept = {} if options.quick else pages.known()
     results: dict[str, Any] = {
@@ -306,7 +309,7 @@ def main() -> None:
             pages.keep("overhead", results, f"{_versions(results)}\n\n{table(results)}")
 
     console.print("Timing, one driver after the other …")
-    scenarios = [s for s in GENERATED if is_chosen(s.name)]
+    scenarios = [s for s in GENERATED if is_chosen(s.name, quick=s.quick)]
     if any(map(is_chosen, TPCH)):
         scenarios += [s for s in tpch_scenarios(work) if is_chosen(s.name)]
     for name, found in measure(work, scenarios, quick=options.quick, seed=options.seed):

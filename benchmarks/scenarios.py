@@ -40,7 +40,7 @@ class Scenario:
     `tables` gives each table's first rows as a query, `body` the statements of a round. In a
     transaction they stand between BEGIN and COMMIT, whose time counts, unless `only_body`.
     Scenarios of the same `settings` run in the same drivers. Each driver makes its own tables,
-    which warms it up, unless that would take too long.
+    which warms it up, unless that would take too long. A short run has those that are `quick`.
     """
 
     name: str
@@ -54,6 +54,7 @@ class Scenario:
     warm_up: int = 4
     settings: Mapping[str, str] = field(default_factory=dict)
     made_once: bool = False
+    quick: bool = False
 
 
 def _three(number: int) -> list[str]:
@@ -84,18 +85,22 @@ THREE = Scenario(
     1.05,
     {name: FACTS.format(rows=100_000) for name in ("facts", "dims")},
     _three,
+    quick=True,
 )
+# A round of these takes long enough for fewer of them.
+FEWER = {"quick": False, "rounds": 9, "warm_up": 3}
 
 GENERATED = (
     THREE,
-    replace(THREE, name="The same with stock settings", settings=STOCK),
-    replace(THREE, name="The same with the settings of an expert", settings=EXPERT),
+    replace(THREE, name="The same with stock settings", settings=STOCK, **FEWER),
+    replace(THREE, name="The same with the settings of an expert", settings=EXPERT, **FEWER),
     Scenario(
         "8 single-row INSERTs into 8 tables",
         0.7,
         1.0,
         {f"one{table}": SMALL for table in range(8)},
         _eight,
+        quick=True,
     ),
     Scenario("10 INSERTs and 1 UPDATE of one table", 0.8, 1.0, {"many": SMALL}, _eleven),
     Scenario(
@@ -124,6 +129,7 @@ GENERATED = (
         {"alone": SMALL},
         lambda number: [f"INSERT INTO alone VALUES ({number}, 'new')"],
         in_transaction=False,
+        quick=True,
     ),
 )
 
@@ -166,8 +172,10 @@ def tpch_scenarios(folder: Path) -> tuple[Scenario, ...]:
             loaded,
             queries,
             only_body=True,
+            rounds=9,
+            warm_up=3,
         ),
-        Scenario(TPCH[1], 1.0, 1.02, loaded, queries, in_transaction=False),
+        Scenario(TPCH[1], 1.0, 1.02, loaded, queries, in_transaction=False, rounds=9, warm_up=3),
         Scenario(
             TPCH[2],
             0.95,

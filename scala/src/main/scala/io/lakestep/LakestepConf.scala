@@ -74,7 +74,7 @@ object LakestepConf {
 
   val PublishThreads: ConfKey[Int] = ConfKey(
     "spark.lakestep.commit.publishThreads",
-    8,
+    16,
     "How many tables one process stages, checks and publishes at the same time.",
     _.trim.toInt
   )

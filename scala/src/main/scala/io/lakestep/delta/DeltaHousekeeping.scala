@@ -6,8 +6,11 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.{DeltaLog, Snapshot}
-import org.apache.spark.sql.delta.lakestep.{OverlayRelation, PublishedChecksums, SparkInternals}
+import org.apache.spark.sql.delta.lakestep.{
+  OverlayRelation, PublishedChecksums, SparkInternals, WarmOverlay
+}
 
+import io.lakestep.LakestepConf
 import io.lakestep.storage.ObjectStores
 
 /** What Delta keeps beside a log: cache, checksums, checkpoints. Never decides a transaction. */
@@ -16,9 +19,11 @@ object DeltaHousekeeping extends Logging {
   /** Setting by which Delta notes the version of a session's last commit. */
   val LastCommitVersion = "spark.databricks.delta.lastCommitVersionInSession"
 
-  /** Drops Delta's cached state of an overlay. */
-  def invalidate(session: SparkSession, overlay: Path): Unit =
-    DeltaLog.invalidateCache(session, overlay)
+  /** Drops Delta's cached state of overlays. */
+  def invalidate(session: SparkSession, overlays: Path*): Unit =
+    if (LakestepConf.ReuseSnapshots.from(session.conf.getOption))
+      WarmOverlay.forget(session, overlays)
+    else overlays.foreach(DeltaLog.invalidateCache(session, _))
 
   /** Delta notes the version of a session's last commit; a staged version must not stay there. */
   def forgetStagedVersion(session: SparkSession): Unit = session.conf.unset(LastCommitVersion)
@@ -53,7 +58,7 @@ object DeltaHousekeeping extends Logging {
       versions: Seq[Long]): Unit =
     logged(s"No checksums of $table at versions ${versions.mkString(", ")}") {
       val store = stores.forPath(table.toUri.toString)
-      val log = DeltaLog.forTable(session, table)
+      val log = pinned.fold(DeltaLog.forTable(session, table))(_.deltaLog)
       new PublishedChecksums(session, log, store, pinned).write(versions)
     }
 

@@ -258,6 +258,6 @@ object Lifecycle {
     DeltaHousekeeping.forgetStagedVersion(session)
     val overlays = transaction.touched.map(_.overlay)
     DeltaHousekeeping.uncache(session, overlays.toSet)
-    transaction.database.atOnce(overlays)(DeltaHousekeeping.invalidate(session, _))
+    DeltaHousekeeping.invalidate(session, overlays: _*)
   }
 }

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.delta.lakestep
 
+import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.Path
@@ -46,6 +47,20 @@ object WarmOverlay extends Logging {
       case NonFatal(failure) =>
         logWarning(s"The overlay of $base starts cold", failure)
         None
+    }
+
+  /** Drops what Delta has in memory of overlays that nobody may read any more. */
+  def forget(session: SparkSession, overlays: Seq[Path]): Unit =
+    try {
+      // `DeltaLog.invalidateCache` copies Hadoop's configuration, and goes through the whole cache,
+      // for each of them.
+      val logs = overlays.map(DeltaLog.logPathFor(_: Path)).toSet
+      val cached = DeltaLog.getOrCreateCache(session.sessionState.conf)
+      cached.invalidateAll(cached.asMap.keySet.asScala.filter(key => logs(key.path)).toSeq.asJava)
+    } catch {
+      case failure @ (NonFatal(_) | _: LinkageError) =>
+        logWarning("Overlays are dropped one by one", failure)
+        overlays.foreach(DeltaLog.invalidateCache(session, _))
     }
 
   /** What a snapshot is made of: its checkpoint and the commits after it. */
