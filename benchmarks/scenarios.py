@@ -87,8 +87,9 @@ THREE = Scenario(
     _three,
     quick=True,
 )
-# A round of these takes long enough for fewer of them.
-FEWER = {"quick": False, "rounds": 9, "warm_up": 3}
+# A round of these takes long enough for fewer of them. A transaction runs more code than plain
+# Delta, which takes the JVM longer to compile: after three rounds it was still 10 % slower.
+FEWER = {"quick": False, "rounds": 7, "warm_up": 6}
 
 GENERATED = (
     THREE,
@@ -110,7 +111,7 @@ GENERATED = (
         {"big": FACTS.format(rows=1_000_000)},
         lambda number: [MERGE.format(n=number % 100)],
         rounds=7,
-        warm_up=2,
+        warm_up=8,
     ),
     Scenario(
         "MERGE of 1 % into 1,000,000 rows in 10,000 files",
@@ -119,7 +120,7 @@ GENERATED = (
         {"wide": FACTS.format(rows=1_000_000).replace("1, 2)", "1, 10000)")},
         _merge_by_range,
         rounds=7,
-        warm_up=4,
+        warm_up=8,
         made_once=True,
     ),
     Scenario(
@@ -172,10 +173,10 @@ def tpch_scenarios(folder: Path) -> tuple[Scenario, ...]:
             loaded,
             queries,
             only_body=True,
-            rounds=9,
-            warm_up=3,
+            rounds=7,
+            warm_up=6,
         ),
-        Scenario(TPCH[1], 1.0, 1.02, loaded, queries, in_transaction=False, rounds=9, warm_up=3),
+        Scenario(TPCH[1], 1.0, 1.02, loaded, queries, in_transaction=False, rounds=7, warm_up=6),
         Scenario(
             TPCH[2],
             0.95,
