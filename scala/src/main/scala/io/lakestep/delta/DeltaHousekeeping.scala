@@ -10,7 +10,6 @@ import org.apache.spark.sql.delta.lakestep.{
   OverlayRelation, PublishedChecksums, SparkInternals, WarmOverlay
 }
 
-import io.lakestep.LakestepConf
 import io.lakestep.storage.ObjectStores
 
 /** What Delta keeps beside a log: cache, checksums, checkpoints. Never decides a transaction. */
@@ -21,9 +20,7 @@ object DeltaHousekeeping extends Logging {
 
   /** Drops Delta's cached state of overlays. */
   def invalidate(session: SparkSession, overlays: Path*): Unit =
-    if (LakestepConf.ReuseSnapshots.from(session.conf.getOption))
-      WarmOverlay.forget(session, overlays)
-    else overlays.foreach(DeltaLog.invalidateCache(session, _))
+    WarmOverlay.forget(session, overlays)
 
   /** Delta notes the version of a session's last commit; a staged version must not stay there. */
   def forgetStagedVersion(session: SparkSession): Unit = session.conf.unset(LastCommitVersion)

@@ -86,7 +86,8 @@ object ForeignWriters {
     val wanted = stated.getOrElse(Allow)
     known(wanted)
     // A copy of a closed table has the property, too, and says nothing by it.
-    val before = pinned.metaData.property(Before).filter(_ => mode(pinned.metaData) == Forbid)
+    val before = pinned.metaData.property(Before)
+      .filter(_ => mode(pinned.metaData) == Forbid && isFenced(pinned.protocol))
     val others = metaData.properties.keys.filter(isProperty).foldLeft(metaData) {
       (m, key) => m.withProperty(key, None)
     }

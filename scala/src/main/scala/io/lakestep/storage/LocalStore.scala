@@ -8,7 +8,6 @@ import java.nio.file.{
 }
 import java.nio.file.attribute.BasicFileAttributes
 import java.util.UUID
-import java.util.concurrent.atomic.AtomicLong
 
 import scala.annotation.tailrec
 import scala.jdk.CollectionConverters._
@@ -152,7 +151,7 @@ final class LocalStore(durable: Boolean = true) extends ObjectStore {
       .map(_.resolve("_lakestep").resolve("tmp"))
       .getOrElse(target.getParent.resolve("tmp"))
     Files.createDirectories(folder)
-    folder.resolve(s"${LocalStore.process}-${LocalStore.temporaries.incrementAndGet()}.tmp")
+    folder.resolve(s"${UUID.randomUUID()}.tmp")
   }
 
   private def write(file: Path, bytes: Array[Byte]): Unit =
@@ -197,10 +196,6 @@ final class LocalStore(durable: Boolean = true) extends ObjectStore {
 }
 
 object LocalStore {
-
-  // A random name for each file would make threads wait for each other.
-  private val process = UUID.randomUUID()
-  private val temporaries = new AtomicLong
 
   private[storage] def explain(path: String, e: IOException): LakestepException = {
     val reason = e match {
