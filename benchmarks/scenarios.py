@@ -88,7 +88,7 @@ THREE = Scenario(
     quick=True,
 )
 # A round of these takes long enough for fewer of them. A transaction runs more code than plain
-# Delta, which takes the JVM longer to compile: after three rounds it was still 10 % slower.
+# Delta, which takes the JVM longer to compile: after three rounds it was not done.
 FEWER = {"quick": False, "rounds": 7, "warm_up": 6}
 
 GENERATED = (

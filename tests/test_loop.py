@@ -41,8 +41,8 @@ def test_a_loop_of_transactions_leaves_nothing_behind(drivers, tmp_path, transac
     assert file_systems <= 0
     # Delta's own of each table, which is loaded when its first checkpoint is due.
     assert logs <= len(tables)
-    # Those of Spark and Delta come by and by; transactions would leave hundreds.
-    assert threads <= 10
+    # Those of Spark and Delta come by and by; of thousands, transactions would leave hundreds.
+    assert threads <= (4 if transactions < 1000 else 10)
     # Spark's own lists of finished queries grow up to a bound.
     assert heap < 64 * MIB
     updates = transactions // 10

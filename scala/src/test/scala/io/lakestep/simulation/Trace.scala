@@ -5,7 +5,7 @@ import scala.collection.mutable
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import io.lakestep.Json
-import io.lakestep.delta.{AddFile, LogCommit, MarkKind, MetaData, RemoveFile, TablePath}
+import io.lakestep.delta.{AddFile, LogCommit, MetaData, RemoveFile, TablePath}
 import io.lakestep.timeline.{AbortEntry, CommitEntry, Completed}
 
 /**
@@ -159,7 +159,7 @@ private final class Trace(world: World, timeline: TrueTimeline, strict: Boolean)
       val node = commit.mark match {
         case Some(m) =>
           event(at, "put").put("of", numbers(m.transaction)).put("kind", m.kind.text)
-            .put("n", if (m.kind == MarkKind.Publish || m.kind == MarkKind.Reserve) m.part else 1)
+            .put("n", if (m.settles) 1 else m.part)
         case None => event(at, "foreign").put("kind", kind(commit))
       }
       node.put("table", log.table)
