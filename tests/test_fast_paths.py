@@ -156,3 +156,16 @@ def test_over_a_table_that_deltalake_made_the_second_transaction_reconstructs_no
         commit(spark)
     assert jobs[0] > jobs[1] == jobs[2]
     assert checksums(path) == [1, 2, 3]
+
+
+def test_commit_does_not_fail_over_a_setting_after_its_outcome(spark, arena):
+    table = arena.table("plain")
+    before = spark.table(table.sql).count()
+    spark.sql("BEGIN")
+    spark.sql(f"DELETE FROM {table.sql} WHERE id = 1")
+    spark.conf.set(REUSE, "neither")
+    try:
+        spark.sql("COMMIT")
+    finally:
+        spark.conf.unset(REUSE)
+    assert spark.table(table.sql).count() == before - 1
