@@ -6,9 +6,10 @@ from pathlib import Path
 import pyarrow
 import pytest
 from deltalake import write_deltalake
+from pyspark.errors import PySparkException
 
 from lake import append
-from transactions import begin, commit, rollback
+from transactions import abandon, begin, commit, rollback
 
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
 
@@ -158,14 +159,27 @@ def test_over_a_table_that_deltalake_made_the_second_transaction_reconstructs_no
     assert checksums(path) == [1, 2, 3]
 
 
-def test_commit_does_not_fail_over_a_setting_after_its_outcome(spark, arena):
-    table = arena.table("plain")
-    before = spark.table(table.sql).count()
-    spark.sql("BEGIN")
-    spark.sql(f"DELETE FROM {table.sql} WHERE id = 1")
-    spark.conf.set(REUSE, "neither")
-    try:
-        spark.sql("COMMIT")
-    finally:
-        spark.conf.unset(REUSE)
-    assert spark.table(table.sql).count() == before - 1
+@pytest.mark.parametrize("end", ["commit", "commit_into_a_conflict", "rollback"])
+def test_a_wrong_setting_ends_no_transaction_halfway(spark, other_session, table, rows, end):
+    name = table(f"set_{end}")
+    known, committed = spark._jvm.io.lakestep.LakestepConf.all(), []
+    for key in [known.apply(i).key() for i in range(known.size())]:
+        before = spark.conf.get(key, None)
+        begin(spark)
+        spark.sql(f"INSERT INTO {name} VALUES (3, '{key}')")
+        if end == "commit_into_a_conflict":
+            other_session.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('k' = '{key}')")
+        spark.conf.set(key, "neither this nor that")
+        refused = None
+        try:
+            rollback(spark) if end == "rollback" else commit(spark)
+        except PySparkException as error:
+            refused = error.getCondition()
+        finally:
+            spark.conf.set(key, before) if before else spark.conf.unset(key)
+        allowed = {"commit": {None, "LAKESTEP_INVALID_SETTING"}, "rollback": {None}}
+        assert refused in allowed.get(end, {"LAKESTEP_CONFLICT", "LAKESTEP_INVALID_SETTING"}), key
+        abandon(spark)
+        if end == "commit" and refused is None:
+            committed.append((3, key))
+    assert rows(spark, name) == [(1, "a"), (2, "b"), *sorted(committed)]

@@ -85,6 +85,22 @@ def test_slot_that_another_writer_overwrites_is_named(drivers, tmp_path):
     assert reader.sql(*lake.sql("SELECT * FROM {} ORDER BY id")[:1]) == [NEW, OTHER]
 
 
+def test_table_made_anew_after_the_outcome_gets_no_checksum_of_ours(drivers, tmp_path):
+    lake = Lake(tmp_path, 2)
+    path = Path(lake.tables[1])
+    [driver] = drivers(1)
+    session = driver.session(lake.root)
+    with driver.halts("beforeCleanUp:1") as halts:
+        ours = halts.during(session.start_sql("BEGIN", *lake.sql(UPDATE), "COMMIT"))
+        assert halts.reached() == "beforeCleanUp:1"
+        path.rename(tmp_path / "old")
+        lake.table(path.name, [(number, "anew") for number in range(4)])
+        halts.go()
+        ours.result(TIMEOUT_S)
+    checksums = {p.parent.parent.name: p.name for p in tmp_path.glob("*/_delta_log/*.crc")}
+    assert checksums == {Path(lake.tables[0]).name: f"{2:020}.crc"}
+
+
 # Statements of plain Spark and Delta under an open transaction; the rule that an UPDATE of ours
 # breaks, the rule that an INSERT of ours breaks.
 STATEMENTS = {

@@ -41,7 +41,7 @@ object DeltaHousekeeping extends Logging {
     }
 
   /**
-   * Writes the checksums of published versions.
+   * Writes the checksums of the versions that a transaction published.
    *
    * @param stores for what need not survive a crash of the machine
    * @param pinned the session's own snapshot of the pin, where it has one
@@ -52,11 +52,12 @@ object DeltaHousekeeping extends Logging {
       stores: ObjectStores,
       table: Path,
       pinned: Option[Snapshot],
+      transaction: String,
       versions: Seq[Long]): Unit =
     logged(s"No checksums of $table at versions ${versions.mkString(", ")}") {
       val store = stores.forPath(table.toUri.toString)
       val log = pinned.fold(DeltaLog.forTable(session, table))(_.deltaLog)
-      new PublishedChecksums(session, log, store, pinned).write(versions)
+      new PublishedChecksums(session, log, store, pinned, transaction).write(versions)
     }
 
   /**
@@ -77,7 +78,8 @@ object DeltaHousekeeping extends Logging {
       }
     }
 
-  private def logged(what: => String)(work: => Unit): Unit =
+  /** Work that may fail without harm. */
+  def logged(what: => String)(work: => Unit): Unit =
     try work
     catch {
       case NonFatal(failure) => logWarning(what, failure)

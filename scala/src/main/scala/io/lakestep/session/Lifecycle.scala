@@ -93,8 +93,10 @@ object Lifecycle {
     outcome(session, transaction) match {
       case done: CommitOutcome.Committed =>
         Sessions.saw(session, transaction.database, done.entry.number)
-        end(session, transaction)
-        afterPublish(session, transaction, done.published)
+        DeltaHousekeeping.logged(s"After COMMIT of ${transaction.id} not all was tidied up") {
+          end(session, transaction)
+          afterPublish(session, transaction, done.published)
+        }
         CommitReport(transaction.id, Some(done.entry.number), done.entry.tables.size)
       case CommitOutcome.NothingToCommit =>
         transaction.database.discard(transaction.begun, transaction.touchedPaths)
@@ -243,7 +245,8 @@ object Lifecycle {
     } yield (table, slots, interval)
     for ((table, _, _) <- tables) DeltaHousekeeping.refresh(session, table.base)
     def putChecksums(table: TouchedTable, slots: Seq[Long]): Unit =
-      DeltaHousekeeping.putChecksums(session, stores, table.base, table.snapshot, slots)
+      DeltaHousekeeping
+        .putChecksums(session, stores, table.base, table.snapshot, transaction.id, slots)
     // Spark jobs would keep others waiting who publish on the same threads.
     val (withJobs, others) =
       tables.partition(_._1.snapshot.exists(PublishedChecksums.isReconstructed))

@@ -71,9 +71,8 @@ private[storage] abstract class HadoopStore(configuration: Configuration) extend
     ()
   }
 
-  /** A file that its writer closed is durable: only whether it is still there is looked up. */
-  override def sync(path: String): Unit =
-    if (!exists(path)) throw readFailed(path, new FileNotFoundException(path))
+  /** A file that its writer closed is durable. */
+  override def sync(path: String): Boolean = exists(path)
 
   /** A new name near a file, where nobody takes it for a commit or an entry. */
   protected def temporaryFor(target: Path): Path = {

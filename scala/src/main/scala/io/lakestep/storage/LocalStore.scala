@@ -136,12 +136,18 @@ final class LocalStore(durable: Boolean = true) extends ObjectStore {
     }
   }
 
-  override def sync(path: String): Unit =
-    if (durable) explained(path) {
-      val file = LocalPath(path)
-      force(file)
-      syncFolder(file.getParent)
-    }
+  override def sync(path: String): Boolean = {
+    val file = LocalPath(path)
+    if (!durable) Files.exists(file)
+    else
+      explained(path) {
+        try {
+          force(file)
+          syncFolder(file.getParent)
+          true
+        } catch { case _: NoSuchFileException => false }
+      }
+  }
 
   /** A new name in a folder that is in no listing of log files: `_delta_log/_lakestep/tmp`. */
   private def temporaryFor(target: Path): Path = {

@@ -93,8 +93,10 @@ trait ObjectStore {
   def deleteFolder(dir: String): Unit
 
   /**
-   * Makes a file durable that somebody else wrote, its name included. Does nothing on a store
-   * where a finished write is durable.
+   * Makes a file durable that somebody else wrote, its name included. On a store where a finished
+   * write is durable it only looks for the file.
+   *
+   * @return whether there is such a file
    */
-  def sync(path: String): Unit
+  def sync(path: String): Boolean
 }

@@ -321,7 +321,8 @@ final class Timeline(
   /** The file of entry `number`. */
   def entryFile(number: Long): String = s"$folder/${numbered(number)}.json"
 
-  private def outcomeFile(number: Long) = s"$folder/${numbered(number)}.outcome.json"
+  /** The file of its outcome. */
+  def outcomeFile(number: Long): String = s"$folder/${numbered(number)}.outcome.json"
   private def rolledBackFile(number: Long) = s"$folder/${numbered(number)}.rolled_back.json"
   private def requestedFile(id: String) = s"$root/transactions/$id.json"
 }

@@ -24,9 +24,11 @@ private[transaction] final class Bindings(
     timelineId: () => Option[String],
     ids: Ids,
     observer: CommitObserver,
-    amendments: Amendments) {
+    amendments: Amendments,
+    keep: String => Unit) {
 
   private val known = new ConcurrentHashMap[String, Binding]
+  private val durable = ConcurrentHashMap.newKeySet[Binding]
 
   /**
    * The table's binding as it is now, if it has one.
@@ -59,11 +61,16 @@ private[transaction] final class Bindings(
 
   /**
    * The table's binding, as it was when this client last read it; puts one when there is none. What
-   * became of it since is for `holds` to tell. Conditions as `find`.
+   * became of it since is for `holds` to tell. Durable, whoever put it. Conditions as `find`.
    */
   def bind(path: String, timeline: String): Binding = {
     val table = TablePath.normalise(path)
-    Option(known.get(table)).orElse(find(path)).getOrElse(put(table, timeline))
+    val binding = Option(known.get(table)).orElse(find(path)).getOrElse(put(table, timeline))
+    if (!durable.contains(binding)) {
+      keep(TablePath.binding(table))
+      durable.add(binding)
+    }
+    binding
   }
 
   private def put(table: String, timeline: String): Binding = {

@@ -121,32 +121,24 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     val bytes = s.changes.encode
     store.putIfAbsent(file, bytes) match {
       case PutOutcome.Created => ()
-      case other =>
-        if (!store.get(file).exists(java.util.Arrays.equals(_, bytes)))
-          other match {
-            case PutOutcome.Unknown(cause) =>
-              throw Errors.caused("LAKESTEP_OUTCOME_UNKNOWN", cause, "file" -> file)
-            case _ =>
-              throw Errors(
-                "LAKESTEP_LOG_CORRUPT",
-                "file" -> file,
-                "reason" -> "it holds another commit of this transaction"
-              )
-          }
+      case _ if store.get(file).exists(java.util.Arrays.equals(_, bytes)) => keep(file)
+      case PutOutcome.Unknown(cause) =>
+        throw Errors.caused("LAKESTEP_OUTCOME_UNKNOWN", cause, "file" -> file)
+      case PutOutcome.AlreadyExists =>
+        throw Errors(
+          "LAKESTEP_LOG_CORRUPT",
+          "file" -> file,
+          "reason" -> "it holds another commit of this transaction"
+        )
     }
     if (options.syncDataFiles) dataFiles(path, s.changes).foreach { file =>
-      val holder = stores.forPath(file)
-      try holder.sync(file)
-      catch {
-        case NonFatal(e) if !holder.exists(file) =>
-          throw Errors.caused(
-            "LAKESTEP_STAGED_FILE_LOST",
-            e,
-            "file" -> file,
-            "transaction" -> txn.id,
-            "table" -> s.table.name
-          )
-      }
+      if (!stores.forPath(file).sync(file))
+        throw Errors(
+          "LAKESTEP_STAGED_FILE_LOST",
+          "file" -> file,
+          "transaction" -> txn.id,
+          "table" -> s.table.name
+        )
     }
   }
 
@@ -181,7 +173,7 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
           case Left(conflict) => CommitOutcome.Conflicted(conflict)
           case Right((entry, changes)) =>
             place(entry, options.putAttempts, None) match {
-              case Placed.Ours => publish(entry, changes)
+              case Placed.Ours(isDurable) => publish(entry, changes, isDurable)
               case Placed.Unclear(cause) => CommitOutcome.Unknown(cause)
               case Placed.Theirs if attempts <= 1 => CommitOutcome.Conflicted(tooMany(view.next))
               case Placed.Theirs => order(txn, staged, reads, attempts - 1)
@@ -192,7 +184,7 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
 
   private sealed trait Placed
   private object Placed {
-    case object Ours extends Placed
+    case class Ours(isDurable: Boolean) extends Placed
     case object Theirs extends Placed
     case class Unclear(cause: Throwable) extends Placed
   }
@@ -213,7 +205,7 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
         case NonFatal(e) => PutOutcome.Unknown(e)
       }
     put match {
-      case PutOutcome.Created => Placed.Ours
+      case PutOutcome.Created => Placed.Ours(isDurable = true)
       case other =>
         val cause = other match {
           case PutOutcome.Unknown(e) => e
@@ -221,7 +213,7 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
             doubt.getOrElse(new java.io.IOException(s"entry ${entry.number} cannot be read"))
         }
         readBack(entry) match {
-          case Some(true) => Placed.Ours
+          case Some(true) => Placed.Ours(isDurable = false)
           case Some(false) => Placed.Theirs
           case None if attempts <= 1 => Placed.Unclear(cause)
           case None => place(entry, attempts - 1, Some(cause))
@@ -233,8 +225,12 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     try timeline.holds(entry)
     catch { case NonFatal(_) => None }
 
-  private def publish(entry: CommitEntry, changes: Vector[NetChanges]): CommitOutcome =
+  private def publish(
+      entry: CommitEntry,
+      changes: Vector[NetChanges],
+      isDurable: Boolean): CommitOutcome =
     try {
+      if (!isDurable) keep(timeline.entryFile(entry.number))
       observer.ordered(entry)
       val hash = Json.blake3(TimelineCodec.encode(entry))
       finish.own(entry, hash, changes) match {

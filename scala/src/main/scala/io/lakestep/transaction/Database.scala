@@ -29,7 +29,7 @@ final class Database private[lakestep] (
   private val world =
     new World(timeline, stores, states, vectors, clock, ids, observer, options, amendments)
   private val bindings =
-    new Bindings(stores, () => timeline.existingId, ids, observer, amendments)
+    new Bindings(stores, () => timeline.existingId, ids, observer, amendments, world.keep(_))
   private val finish = new Finish(world)
   private val pins = new Pins(world, bindings)
   private val commits = new Commit(world, bindings, finish)

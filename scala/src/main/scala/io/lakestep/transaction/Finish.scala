@@ -22,7 +22,7 @@ private[transaction] final class Finish(world: World) {
   def apply(entry: CommitEntry, hash: String): Finished = ending(entry, hash) {
     keep(timeline.entryFile(entry.number))
     def changes(index: Int) = world.changes(entry, entry.tables(index))
-    timeline.readOutcome(entry.number, hash).getOrElse(decide(entry, hash, changes))
+    outcomeOf(entry, hash).getOrElse(decide(entry, hash, changes))
   }
 
   /** The entry that the caller has just ordered, with its net actions table by table. */
@@ -49,12 +49,19 @@ private[transaction] final class Finish(world: World) {
 
   /** The end that others gave the entry meanwhile; they have also deleted its staged files. */
   private def ended(entry: CommitEntry, hash: String): Option[Finished] =
-    timeline.readOutcome(entry.number, hash).flatMap {
+    outcomeOf(entry, hash).flatMap {
       case c: Completed => Some(Finished.Completed(c.slots))
       case a: Aborting =>
         timeline.readRolledBack(entry.number, hash)
           .map(end => Finished.RolledBack(a.evidence, Residue.of(entry, end)))
     }
+
+  /** The outcome that somebody has put, durable before anybody is told of it. */
+  private def outcomeOf(entry: CommitEntry, hash: String): Option[Outcome] = {
+    val outcome = timeline.readOutcome(entry.number, hash)
+    if (outcome.isDefined) keep(timeline.outcomeFile(entry.number))
+    outcome
+  }
 
   private def end(entry: CommitEntry, hash: String, outcome: Outcome): Finished = outcome match {
     case c: Completed => Finished.Completed(c.slots)
@@ -65,8 +72,7 @@ private[transaction] final class Finish(world: World) {
   private def decide(entry: CommitEntry, hash: String, changes: Int => NetChanges): Outcome = {
     val votes = publishAll(entry, changes)
     val existing =
-      if (votes.exists(_.isInstanceOf[Vote.Settled])) timeline.readOutcome(entry.number, hash)
-      else None
+      if (votes.exists(_.isInstanceOf[Vote.Settled])) outcomeOf(entry, hash) else None
     existing.getOrElse {
       val conflict = votes.collectFirst {
         case Vote.Conflicting(c) => c
@@ -86,6 +92,7 @@ private[transaction] final class Finish(world: World) {
         entry.tables.indices.foreach(settle(entry, _))
       observer.beforeDecision(entry, outcome)
       val decided = timeline.decide(outcome)
+      if (decided ne outcome) keep(timeline.outcomeFile(entry.number))
       observer.decided(entry, decided)
       decided
     }

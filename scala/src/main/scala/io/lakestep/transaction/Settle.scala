@@ -55,7 +55,9 @@ private[transaction] final class Settle(world: World) {
     if (attempts == 0)
       throw unfinished(job.entry, s"other writers of ${job.table.name} took every slot")
     look(job, attempts) match {
-      case Done(settled) => settled
+      case Done(settled) =>
+        settled.version.foreach(version => keep(TablePath.slot(job.table.path, version)))
+        settled
       case Put(_, MarkKind.Close, _, _, _) if !amendments.closes =>
         SettledTable("closed", None, Vector.empty)
       case Put(head, kind, plan, previousMs, stamped) =>

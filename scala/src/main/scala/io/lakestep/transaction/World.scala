@@ -1,7 +1,5 @@
 package io.lakestep.transaction
 
-import scala.util.control.NonFatal
-
 import io.lakestep.{Clock, Errors, Ids, Json}
 import io.lakestep.delta.{
   DeletionVectors, LogTail, NetChanges, Slot, StateReader, TableLog, TablePath
@@ -68,9 +66,7 @@ private[transaction] final class World(
 
   /** Makes files durable that somebody else put, so that what is built on them may be kept. */
   def keep(files: String*): Unit = if (options.syncDataFiles) files.foreach { file =>
-    val store = stores.forPath(file)
-    try store.sync(file)
-    catch { case NonFatal(_) if !store.exists(file) => () }
+    stores.forPath(file).sync(file)
   }
 
   def hashOf(node: com.fasterxml.jackson.databind.JsonNode): String =

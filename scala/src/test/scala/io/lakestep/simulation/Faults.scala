@@ -96,9 +96,10 @@ object Faults {
     Request.PutAbortEntry -> 20,
     Request.PutOutcome -> 3,
     Request.PutRolledBack -> 120,
+    Request.PutPublish -> 2,
     Request.PutReserve -> 20,
     Request.PutClose -> 60,
-    Request.PutUndo -> 60,
+    Request.PutUndo -> 80,
     Request.PutForeign -> 3,
     Request.PutCheckpoint -> 15,
     Request.PutTimelineCheckpoint -> 20,
@@ -119,6 +120,8 @@ object Faults {
     Request.DeleteDataFile -> 20,
     Request.DeleteTimelineCheckpoint -> 150,
     Request.SyncEntry -> 3,
+    Request.SyncOutcome -> 2,
+    Request.SyncNetActions -> 80,
     Request.SyncSlot -> 2
   )
 

@@ -73,6 +73,9 @@ object Request {
   case object DeleteDataFile extends Request(Delete, "data file")
   case object DeleteFolderStaged extends Request(DeleteFolder, "staged")
   case object SyncEntry extends Request(Sync, "entry")
+  case object SyncOutcome extends Request(Sync, "outcome")
+  case object SyncBinding extends Request(Sync, "binding")
+  case object SyncNetActions extends Request(Sync, "net actions")
   case object SyncSlot extends Request(Sync, "slot")
   case object SyncDataFile extends Request(Sync, "data file")
 
@@ -125,6 +128,9 @@ object Request {
     DeleteDataFile,
     DeleteFolderStaged,
     SyncEntry,
+    SyncOutcome,
+    SyncBinding,
+    SyncNetActions,
     SyncSlot,
     SyncDataFile
   )

@@ -45,10 +45,10 @@ abstract class ObjectStoreContract extends AnyFunSuite {
     assert(store.putIfAbsent(path, bytes("one")) == PutOutcome.Created)
     assert(store.putIfAbsent(path, bytes("two")) == PutOutcome.AlreadyExists)
     assert(text(client(), path).contains("one"))
-    store.sync(path)
+    assert(store.sync(path))
     store.delete(path)
     store.delete(path)
-    assert(!store.exists(path))
+    assert(!store.exists(path) && !store.sync(path))
     assert(store.putIfAbsent(path, bytes("three")) == PutOutcome.Created)
   }
 

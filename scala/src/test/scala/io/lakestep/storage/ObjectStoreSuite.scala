@@ -23,7 +23,7 @@ final class ObjectStoreSuite extends ObjectStoreContract {
     assert(durable.putIfAbsent(path, bytes("one")) == PutOutcome.Created)
     assert(durable.putIfAbsent(path, bytes("two")) == PutOutcome.AlreadyExists)
     assert(text(durable, path).contains("one"))
-    durable.sync(path)
+    assert(durable.sync(path) && !durable.sync(s"$path.not"))
   }
 
   test("URIs are decoded, plain paths are not") {

@@ -34,7 +34,7 @@ private final class HaltingStore(inner: ObjectStore, at: Int, after: Boolean) ex
   override def exists(path: String): Boolean = request(inner.exists(path))
   override def delete(path: String): Unit = request(inner.delete(path))
   override def deleteFolder(dir: String): Unit = request(inner.deleteFolder(dir))
-  override def sync(path: String): Unit = request(inner.sync(path))
+  override def sync(path: String): Boolean = request(inner.sync(path))
 }
 
 /**

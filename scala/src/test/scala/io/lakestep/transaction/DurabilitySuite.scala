@@ -4,6 +4,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.LakestepException
 import io.lakestep.delta.TablePath
+import io.lakestep.storage.PutOutcome
 import io.lakestep.timeline.{CommitEntry, EntryTable}
 
 /** What is forced to the device before others are told to count on it. */
@@ -16,11 +17,15 @@ final class DurabilitySuite extends AnyFunSuite {
     def client(observer: CommitObserver = CommitObserver.Silent): Database =
       lake.client(observer, options = DatabaseOptions())
 
+    var id = ""
+    var files: Seq[(String, String)] = Seq("A" -> "a2", "B" -> "b2")
+
     def run(db: Database): CommitOutcome = {
       val txn = lake.begin(db)
+      id = txn.id
       lake.stage(txn, "A", 0, lake.remove("a1"), lake.add("a1", Some("dv")), lake.add("a2"))
       lake.stage(txn, "B", 0, lake.add("b2"))
-      Seq("A" -> "a2", "B" -> "b2").foreach { case (t, f) => lake.file(t, f) }
+      files.foreach { case (t, f) => lake.file(t, f) }
       db.commit(txn, Seq("A", "B").map(lake.written(_, 0)))
     }
 
@@ -44,7 +49,11 @@ final class DurabilitySuite extends AnyFunSuite {
     val files = Seq(s.lake.path("A") + "/a2", s.lake.path("B") + "/b2")
     files.foreach(f => assert(s.at(s"sync $f") < s.at(s"put ${s.entry}")))
     assert(!s.requests.contains(s"sync ${s.lake.path("A")}/a1"))
-    assert(!s.requests.exists(r => r.startsWith("sync") && r.endsWith(".json")))
+    // What this client has put itself is durable by that.
+    val bindings = Set("A", "B").map(t => TablePath.binding(s.lake.path(t)))
+    assert(!s.requests.exists(r =>
+      r.startsWith("sync") && r.endsWith(".json") && !bindings(r.drop("sync ".length))
+    ))
   }
 
   test("a helper makes durable what a dead client put, before it builds on that") {
@@ -60,13 +69,59 @@ final class DurabilitySuite extends AnyFunSuite {
     assert(!s.requests.contains(s"sync ${s.slot("B")}"))
   }
 
+  test("a file whose put had no answer is durable before it counts") {
+    for ((isIt, next) <- Seq[(String => Boolean, Scene => String)](
+        (_.contains("/commit-"), s => s"put ${s.entry}"),
+        (_.endsWith("/timeline/00000000000000000001.json"), s => s"put ${s.slot("A")}"),
+        (_.endsWith(".outcome.json"), s => s"delete ${TablePath.staging(s.lake.path("A"), s.id)}")
+      )) {
+      val s = new Scene
+      var unclear = Vector.empty[String]
+      s.lake.memory.interceptPut = (path, put) =>
+        if (isIt(path)) {
+          put()
+          unclear = unclear :+ path
+          PutOutcome.Unknown(new java.io.IOException("no answer"))
+        } else put()
+      assert(s.run(s.client()).isInstanceOf[CommitOutcome.Committed])
+      assert(unclear.nonEmpty)
+      unclear.foreach(file => assert(s.at(s"sync $file") < s.at(next(s))))
+    }
+  }
+
+  test("whoever builds on a binding that another client put makes it durable, once") {
+    val s = new Scene
+    assert(s.run(s.client()).isInstanceOf[CommitOutcome.Committed])
+    s.lake.memory.requests = Vector.empty
+    val db = s.client()
+    val binding = TablePath.binding(s.lake.path("A"))
+    for ((file, pin) <- Seq("a3" -> 1L, "a4" -> 2L)) {
+      val txn = s.lake.begin(db)
+      s.lake.stage(txn, "A", pin, s.lake.add(file))
+      s.lake.file("A", file)
+      assert(db.commit(txn, Seq(s.lake.written("A", pin))).isInstanceOf[CommitOutcome.Committed])
+    }
+    assert(s.at(s"sync $binding") < s.at(s"put ${s.lake.root}/timeline/00000000000000000002.json"))
+  }
+
+  test("a helper makes durable what a dead client settled, before it ends the entry") {
+    val s = new Scene
+    intercept[Crash](s.run(s.client(new CommitObserver {
+      override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+        if (t.name == "A") s.lake.foreign("B", s.lake.metaData("B", "other"))
+      override def beforeRolledBack(e: CommitEntry): Unit = throw new Crash
+    })))
+    s.lake.memory.requests = Vector.empty
+    assert(s.client().recover().failed.isEmpty)
+    val end = s.at(s"put ${s.entry.replace(".json", ".rolled_back.json")}")
+    assert(s.at(s"sync ${s.outcome}") < end)
+    for ((table, slot) <- Seq("A" -> 2L, "B" -> 2L))
+      assert(s.at(s"sync ${TablePath.slot(s.lake.path(table), slot)}") < end)
+  }
+
   test("a data file that is gone stops COMMIT before anything is ordered") {
     val s = new Scene
-    s.lake.memory.failSync = path =>
-      if (path.endsWith("/b2")) {
-        s.lake.store.delete(path)
-        throw new java.io.IOException("no such file")
-      }
+    s.files = Seq("A" -> "a2")
     val e = intercept[LakestepException](s.run(s.client()))
     assert(e.getCondition == "LAKESTEP_STAGED_FILE_LOST" && !s.lake.store.exists(s.entry))
   }

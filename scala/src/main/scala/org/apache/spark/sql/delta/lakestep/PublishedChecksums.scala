@@ -10,6 +10,7 @@ import org.apache.spark.sql.delta.hooks.ChecksumHook.WriteChecksum
 import org.apache.spark.sql.delta.sources.DeltaSQLConf
 import org.apache.spark.sql.delta.util.{FileNames, JsonUtils}
 
+import io.lakestep.delta.{LogCommit, TableLog}
 import io.lakestep.storage.{ObjectStore, PutOutcome}
 
 /**
@@ -23,12 +24,14 @@ import io.lakestep.storage.{ObjectStore, PutOutcome}
  * starts eight processes.
  *
  * @param pinned the session's snapshot that the transaction was found to have begun with
+ * @param transaction whose commits count; in the same slot of a table made anew stands another one
  */
 final class PublishedChecksums(
     override protected val spark: SparkSession,
     override val deltaLog: DeltaLog,
     store: ObjectStore,
-    pinned: Option[Snapshot])
+    pinned: Option[Snapshot],
+    transaction: String)
     extends RecordChecksum {
 
   /** @param versions the table's published commits, in their order */
@@ -50,8 +53,13 @@ final class PublishedChecksums(
       before: Either[Snapshot, VersionChecksum],
       version: Long): Option[VersionChecksum] = {
     val file = FileNames.unsafeDeltaFile(deltaLog.logPath, version)
-    val lines = store.get(text(file)).map(new String(_, UTF_8).linesIterator).getOrElse(Iterator())
-    val actions = lines.map(Action.fromJson).toVector
+    val bytes = store.get(text(file)).filter { bytes =>
+      LogCommit(
+        version,
+        TableLog.parse(text(file), bytes)
+      ).mark.exists(_.transaction == transaction)
+    }
+    val actions = bytes.toVector.flatMap(new String(_, UTF_8).linesIterator.map(Action.fromJson))
     val info = actions.collectFirst { case c: CommitInfo => c }
     info.filter(PublishedChecksums.adds).flatMap { info =>
       incrementallyDeriveChecksum(
