@@ -6,11 +6,13 @@ import org.scalatest.funsuite.AnyFunSuite
 final class RequestsSuite extends AnyFunSuite {
 
   /** Tables that are bound, each changed by one transaction before. */
-  private class Scene(tables: Int) {
+  private class Scene(tables: Int, checkpointInterval: Int = 64) {
     val lake: Lake = Lake.inMemory()
     val names: Vector[String] = Vector.tabulate(tables)(i => s"T$i")
     names.foreach(lake.create(_, "first"))
-    val db: Database = lake.client(options = DatabaseOptions(syncDataFiles = false))
+    val options: DatabaseOptions =
+      DatabaseOptions(syncDataFiles = false, checkpointInterval = checkpointInterval)
+    val db: Database = lake.client(options = options)
 
     def stage(txn: BegunTransaction): Seq[WrittenTable] = names.map { table =>
       val pin = db.pin(txn, lake.path(table), -1)
@@ -71,6 +73,35 @@ final class RequestsSuite extends AnyFunSuite {
       "get" -> (2 * n + 1),
       "delete" -> (n + 1)
     ))
+  }
+
+  test("COMMIT reads each staged commit of a table") {
+    val s = new Scene(1)
+    val txn = s.lake.begin(s.db)
+    val pin = s.db.pin(txn, s.lake.path("T0"), -1)
+    for (statement <- 1 to 3) s.lake.stage(txn, "T0", pin, s.lake.add(s"statement$statement"))
+    val written = Seq(s.lake.written("T0", pin).copy(stagedTo = pin + 3))
+    assert(s.asked(s.db.commit(txn, written))("get") == 3 + 2)
+  }
+
+  test("a COMMIT that is to put a checkpoint looks for it, puts it, and deletes the oldest") {
+    val s = new Scene(1, checkpointInterval = 2)
+    def commit() = {
+      val txn = s.lake.begin(s.db)
+      val written = s.stage(txn)
+      s.asked(s.db.commit(txn, written))
+    }
+    (1 to 4).foreach(_ => s.run())
+    val (due, without) = (commit(), commit())
+    val more = due.map { case (verb, n) => verb -> (n - without.getOrElse(verb, 0)) }
+    assert(more.filter(_._2 != 0) == Map("exists" -> 1, "put" -> 1, "list" -> 1, "delete" -> 1))
+  }
+
+  test("a client that is new reads the newest checkpoint and what follows it") {
+    val s = new Scene(1, checkpointInterval = 2)
+    (1 to 4).foreach(_ => s.run())
+    val other = s.lake.client(options = s.options)
+    assert(s.asked(s.lake.begin(other, readOnly = true)) == Map("list" -> 2, "get" -> 5))
   }
 
   test("COMMIT reads each commit that others made after the pin once to check it, and no other") {
