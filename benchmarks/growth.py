@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.progress import track
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-WARM_UP = 2
+WARM_UP = 1
 LAKESTEP, PLAIN = "lakestep", "plain"
 # Of COMMIT, by tables; the ratios are to a COMMIT of 2 tables.
 GOALS = {"2": ("40 ms", "80 ms"), "32": ("2", "4"), "200": ("8", "16")}
@@ -80,7 +80,7 @@ def touches(
     seconds: dict[str, list[float]] = {kind: [] for kind in drivers}
     query = "SELECT count(*), max(v) FROM {}"
     names = {kind: tables(driver, work / kind, 1)[0] for kind, driver in drivers.items()}
-    for turn in track(range(3 * rounds), "first touch", transient=True):
+    for turn in track(range(2 * rounds), "first touch", transient=True):
         for kind in chance.sample(list(drivers), 2):
             driver, name = drivers[kind], names[kind]
             begins = kind == LAKESTEP
@@ -91,7 +91,7 @@ def touches(
             [took] = driver.call("analysed", queries=[query.format(name)])
             if begins:
                 driver.call("timed", statements=["ROLLBACK"])
-            if turn >= 2 * rounds:
+            if turn >= rounds:
                 seconds[kind].append(took)
     medians = {kind: statistics.median(taken) for kind, taken in seconds.items()}
     return {"rounds": rounds, **medians, "beyond_s": medians[LAKESTEP] - medians[PLAIN]}
@@ -294,8 +294,8 @@ def main() -> None:
         # First what compares drivers, while all have done the same.
         both = {LAKESTEP: ours, PLAIN: plain}
         found["touches"] = touches(both, work, 3 if quick else 15, chance)
-        found["drivers"] = side_by_side([ours, *others], work, 4 if quick else 12, chance)
-        sized = {2: 5, 8: 3} if quick else {2: 15, 32: 7, 200: 5}
+        found["drivers"] = side_by_side([ours, *others], work, 4 if quick else 8, chance)
+        sized = {2: 5, 8: 3} if quick else {2: 16, 32: 8, 200: 5}
         found["commits"] = commits(ours, work, sized, chance)
         found["timelines"] = timelines(ours, work, sizes, 5 if quick else 25, chance, seed)
     Console(highlight=False).print(page(found), soft_wrap=True)

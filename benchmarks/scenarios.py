@@ -93,7 +93,7 @@ FEWER = {"quick": False, "rounds": 7, "warm_up": 6}
 
 GENERATED = (
     THREE,
-    replace(THREE, name="The same with stock settings", settings=STOCK, **FEWER),
+    replace(THREE, name="The same with stock settings", settings=STOCK, **FEWER | {"rounds": 5}),
     replace(THREE, name="The same with the settings of an expert", settings=EXPERT, **FEWER),
     Scenario(
         "8 single-row INSERTs into 8 tables",

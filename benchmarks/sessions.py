@@ -9,10 +9,12 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-# Small, and alike for both kinds.
+# Small, and alike for both kinds. A heap of one size: while it grows, sorting (pages of 64 MB) starts
+# a concurrent cycle of G1 in nearly every statement, and in which of two drivers more is chance.
 _SMALL = {
     "spark.master": "local[2]",
-    "spark.driver.memory": "1500m",
+    "spark.driver.memory": "2g",
+    "spark.driver.extraJavaOptions": "-Xms2g",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
