@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-# Small, and alike for both kinds. A heap of one size: while it grows, sorting (pages of 64 MB) starts
-# a concurrent cycle of G1 in nearly every statement, and in which of two drivers more is chance.
+# Small, and alike for both kinds. A heap of one size: while it grows, sorting (in pages of 64 MB)
+# starts a concurrent cycle of G1 in nearly every statement, in which driver more often is chance.
 _SMALL = {
     "spark.master": "local[2]",
     "spark.driver.memory": "2g",
