@@ -4,6 +4,7 @@ import java.util.{Map => JMap}
 
 import org.apache.hadoop.fs.{AbstractFileSystem, FileSystem, GlobalStorageStatistics, Path}
 import org.apache.spark.sql.delta.DeltaLog
+import org.apache.spark.sql.delta.lakestep.{WarmOverlay, WarmOverlayWithoutCache}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Many transactions leave nothing behind in the JVM, and settings reach what they should. */
@@ -56,6 +57,23 @@ class OverlayLeakTest extends AnyFunSuite with OverlaySession {
     val before = (cached, statistics)
     (1 to 3).foreach(_ => transaction())
     assert((cached, statistics) == before)
+  }
+
+  for ((how, forget) <- Seq[(String, Seq[Path] => Unit)](
+      "at once" -> (WarmOverlay.forget(spark, _)),
+      "one by one where Delta's cache is another" ->
+        (WarmOverlayWithoutCache.forget(spark, _))
+    )) test(s"overlays leave Delta's cache $how, and no other table does") {
+    val tables = Seq.fill(3)(newTable())
+    tables.foreach(t => spark.range(1).write.format("delta").save(t.toString))
+    val (over, others) = (tables.map(overlay(_, 0)), tables.map(DeltaLog.forTable(spark, _)))
+    val logs = over.map(DeltaLog.forTable(spark, _))
+    forget(over.take(2))
+    over.zip(logs).zipWithIndex.foreach { case ((o, log), i) =>
+      assert((DeltaLog.forTable(spark, o) eq log) == (i == 2))
+    }
+    tables.zip(others).foreach { case (t, log) => assert(DeltaLog.forTable(spark, t) eq log) }
+    forget(over)
   }
 
   test("options of a read reach the base file system") {

@@ -51,17 +51,28 @@ object WarmOverlay extends Logging {
 
   /** Drops what Delta has in memory of overlays that nobody may read any more. */
   def forget(session: SparkSession, overlays: Seq[Path]): Unit =
-    try {
-      // `DeltaLog.invalidateCache` copies Hadoop's configuration, and goes through the whole cache,
-      // for each of them.
-      val logs = overlays.map(DeltaLog.logPathFor(_: Path)).toSet
-      val cached = DeltaLog.getOrCreateCache(session.sessionState.conf)
-      cached.invalidateAll(cached.asMap.keySet.asScala.filter(key => logs(key.path)).toSeq.asJava)
-    } catch {
+    forget(session, overlays, inOnePass(session, _))
+
+  private[sql] def forget(
+      session: SparkSession,
+      overlays: Seq[Path],
+      dropAll: Seq[Path] => Unit): Unit =
+    try dropAll(overlays)
+    catch {
       case failure @ (NonFatal(_) | _: LinkageError) =>
         logWarning("Overlays are dropped one by one", failure)
         overlays.foreach(DeltaLog.invalidateCache(session, _))
     }
+
+  /**
+   * `DeltaLog.invalidateCache` copies Hadoop's configuration, and goes through the whole cache, for
+   * each of them.
+   */
+  private def inOnePass(session: SparkSession, overlays: Seq[Path]): Unit = {
+    val logs = overlays.map(DeltaLog.logPathFor(_: Path)).toSet
+    val cached = DeltaLog.getOrCreateCache(session.sessionState.conf)
+    cached.invalidateAll(cached.asMap.keySet.asScala.filter(key => logs(key.path)).toSeq.asJava)
+  }
 
   /** What a snapshot is made of: its checkpoint and the commits after it. */
   private def files(snapshot: Snapshot): (Long, Seq[(String, Long, Long)]) = {
