@@ -7,7 +7,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.{DeltaLog, Snapshot}
 import org.apache.spark.sql.delta.lakestep.{
-  OverlayRelation, PublishedChecksums, SparkInternals, WarmOverlay
+  DurableCheckpoint, OverlayRelation, PublishedChecksums, SparkInternals, WarmOverlay
 }
 
 import io.lakestep.storage.ObjectStores
@@ -63,17 +63,20 @@ object DeltaHousekeeping extends Logging {
   /**
    * Writes a checkpoint where one is due. A fence among the versions counts, too: else a table in
    * which each transaction makes two versions could go without for ever.
+   *
+   * @param keep makes files durable
    */
   def checkpoint(
       session: SparkSession,
       table: Path,
       versions: Seq[Long],
-      checkpointInterval: Int): Unit =
+      checkpointInterval: Int,
+      keep: Seq[Path] => Unit): Unit =
     versions.find(version => version > 0 && version % checkpointInterval == 0).foreach { version =>
       logged(s"No checkpoint of $table at version $version") {
         val log = DeltaLog.forTable(session, table)
         val snapshot = log.update()
-        log.checkpoint(snapshot)
+        DurableCheckpoint.write(session, log, snapshot, keep)
         PublishedChecksums.writeMissing(session, snapshot)
       }
     }
@@ -82,7 +85,7 @@ object DeltaHousekeeping extends Logging {
   def logged(what: => String)(work: => Unit): Unit =
     try work
     catch {
-      case NonFatal(failure) => logWarning(what, failure)
+      case failure @ (NonFatal(_) | _: LinkageError) => logWarning(what, failure)
       case interrupt: InterruptedException =>
         logWarning(what, interrupt)
         Thread.currentThread.interrupt()

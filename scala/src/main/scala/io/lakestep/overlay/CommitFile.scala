@@ -31,7 +31,10 @@ private[overlay] object CommitFile {
     val store = new HadoopObjectStores(configuration, durable).forPath(path)
     val bytes = linesOf(actions)
     val outcome = store.putIfAbsent(path, bytes) match {
-      case PutOutcome.Unknown(cause) => store.readBack(path, bytes, cause)
+      case PutOutcome.Unknown(cause) =>
+        val found = store.readBack(path, bytes, cause)
+        if (found == PutOutcome.Created) store.force(path)
+        found
       case clear => clear
     }
     outcome match {

@@ -3,6 +3,7 @@ package io.lakestep.session
 import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
+import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.lakestep.{PublishedChecksums, WarmOverlay}
 
@@ -252,8 +253,10 @@ object Lifecycle {
       tables.partition(_._1.snapshot.exists(PublishedChecksums.isReconstructed))
     transaction.database.atOnce(others) { case (table, slots, _) => putChecksums(table, slots) }
     for ((table, slots, _) <- withJobs) putChecksums(table, slots)
+    def keep(files: Seq[Path]): Unit =
+      transaction.database.keep(files.map(_.toUri.toString): _*)
     for ((table, slots, interval) <- tables)
-      DeltaHousekeeping.checkpoint(session, table.base, slots, interval)
+      DeltaHousekeeping.checkpoint(session, table.base, slots, interval, keep)
   }
 
   private def forget(session: SparkSession, transaction: SessionTransaction): Unit = {

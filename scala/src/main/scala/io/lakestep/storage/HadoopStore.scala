@@ -73,6 +73,7 @@ private[storage] abstract class HadoopStore(configuration: Configuration) extend
 
   /** A file that its writer closed is durable. */
   override def sync(path: String): Boolean = exists(path)
+  override def force(path: String): Unit = ()
 
   /** A new name near a file, where nobody takes it for a commit or an entry. */
   protected def temporaryFor(target: Path): Path = {

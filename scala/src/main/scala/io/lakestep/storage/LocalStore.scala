@@ -149,6 +149,11 @@ final class LocalStore(durable: Boolean = true) extends ObjectStore {
       }
   }
 
+  override def force(path: String): Unit = if (durable) {
+    sync(path)
+    ()
+  }
+
   /** A new name in a folder that is in no listing of log files: `_delta_log/_lakestep/tmp`. */
   private def temporaryFor(target: Path): Path = {
     val parents = Iterator.iterate(target.getParent)(_.getParent).takeWhile(_ != null)

@@ -99,4 +99,7 @@ trait ObjectStore {
    * @return whether there is such a file
    */
   def sync(path: String): Boolean
+
+  /** As `sync`, but nothing on a store where a finished write is durable. */
+  def force(path: String): Unit
 }

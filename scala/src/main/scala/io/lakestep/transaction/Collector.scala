@@ -68,10 +68,19 @@ private[transaction] final class Collector(world: World, abort: Vector[String] =
       }
     }
 
-  /** Those whose files nobody needs any more: they never get an entry, or theirs is finished. */
-  private def ended(ids: Vector[String]): Set[String] =
-    ids.toSet.filter(timeline.known.aborted(_).isDefined) ++
-      timeline.entriesOf(ids.toSet).collect { case (id, status) if status.isFinished => id }
+  /**
+   * Those whose files nobody needs any more: they never get an entry, or theirs is finished. What
+   * says so is durable before they are deleted.
+   */
+  private def ended(ids: Vector[String]): Set[String] = {
+    val aborted = for (id <- ids; entry <- timeline.known.aborted(id)) yield id -> entry
+    val finished = timeline.entriesOf(ids.toSet).collect {
+      case (id, status) if status.isFinished => id -> status.entry.number
+    }
+    keep(aborted.map(_._2).distinct.map(timeline.entryFile): _*)
+    keep(finished.values.toSeq.map(timeline.outcomeFile): _*)
+    aborted.map(_._1).toSet ++ finished.keySet
+  }
 }
 
 private object Collector {

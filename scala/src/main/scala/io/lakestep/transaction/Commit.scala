@@ -144,7 +144,11 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
 
   /** The files that the transaction made; a file that only gets a deletion vector is older. */
   private def dataFiles(path: String, changes: NetChanges): Vector[String] = {
-    val older = changes.removes.map(_.path).toSet
+    val (_, older) = changes.parts.foldLeft((Set.empty[String], Set.empty[String])) {
+      case ((made, older), part) =>
+        val removed = part.removes.map(_.path).toSet -- made
+        (made ++ part.adds.map(_.path).filterNot(removed), older ++ removed)
+    }
     changes.actions.flatMap {
       case a: AddFile =>
         Option.when(!older(a.path))(TablePath.dataFile(path, a.path)).toVector ++
@@ -299,6 +303,7 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     for {
       seen <- checked
       (tail, head, commits) = seen
+      _ = keepOthers(s, tail, commits)
       changes <- RowMerge(s.changes, commits, vectors).left.map(sameRows(s, commits, _))
     } yield {
       val last = commits.lastOption.orElse(
@@ -312,6 +317,14 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
         commits.flatMap(_.rowIdHighWaterMark).lastOption.orElse(s.table.rowIdHighWaterMark)
       )
     }
+  }
+
+  /** Commits of others below ours: the one that is pinned, and those that came after it. */
+  private def keepOthers(s: Staged, tail: LogTail, commits: Vector[LogCommit]): Unit = {
+    val isOurs = timeline.known.lastSlot(s.binding.log).contains(s.table.pin)
+    val pinned = Option.unless(isOurs)(s.table.pin).filter(tail.slot(_).isDefined)
+    keep((pinned ++ commits.filter(_.mark.isEmpty).map(_.version)).toSeq
+      .map(TablePath.slot(s.table.path, _)): _*)
   }
 
   private def sameRows(s: Staged, commits: Vector[LogCommit], files: Vector[String]): Conflict = {

@@ -207,6 +207,9 @@ final class Database private[lakestep] (
     timeline.deleteRequested(txn.id)
   }
 
+  /** Makes files durable that somebody else wrote, before something is deleted that they replace. */
+  def keep(files: String*): Unit = world.keep(files: _*)
+
   /** The same work on different tables, on as many threads as COMMIT; throws the first failure. */
   def atOnce[A](tables: Seq[A])(work: A => Unit): Unit = {
     world.inParallel(tables.toVector)(work)
@@ -273,7 +276,9 @@ final class Database private[lakestep] (
       val entry = AbortEntry(view.next, view.lastHash, clock.nowMs(), still, reason)
       timeline.putEntry(entry) match {
         case PutOutcome.Created => tidy(open)
-        case _ if timeline.holds(entry).contains(true) => tidy(open)
+        case _ if timeline.holds(entry).contains(true) =>
+          keep(timeline.entryFile(entry.number))
+          tidy(open)
         case PutOutcome.Unknown(cause) if attempts <= 1 =>
           throw Errors.caused("LAKESTEP_OUTCOME_UNKNOWN", cause, "file" -> s"entry ${entry.number}")
         case _ if attempts <= 1 =>

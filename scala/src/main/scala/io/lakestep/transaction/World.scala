@@ -65,9 +65,8 @@ private[transaction] final class World(
     }
 
   /** Makes files durable that somebody else put, so that what is built on them may be kept. */
-  def keep(files: String*): Unit = if (options.syncDataFiles) files.foreach { file =>
-    stores.forPath(file).sync(file)
-  }
+  def keep(files: String*): Unit =
+    if (options.syncDataFiles) files.foreach(file => stores.forPath(file).force(file))
 
   def hashOf(node: com.fasterxml.jackson.databind.JsonNode): String =
     Json.blake3(Json.canonical(node))

@@ -83,6 +83,7 @@ final class SimulatedClient(
   override def exists(path: String): Boolean = read(Verb.Exists, path)(world.store.exists)
 
   override def sync(path: String): Boolean = read(Verb.Sync, path)(world.store.exists)
+  override def force(path: String): Unit = read(Verb.Sync, path)(_ => ())
 
   override def delete(path: String): Unit = remove(Verb.Delete, path)(world.store.delete)
 

@@ -82,9 +82,18 @@ final class MemoryStore(clock: Clock) extends ObjectStore {
     synchronized { files = files.filterNot(_._1.startsWith(s"$dir/")) }
   }
 
+  /** Stands before every sync; may throw. */
+  @volatile var failSync: String => Unit = _ => ()
+
   override def sync(path: String): Boolean = {
     count(s"sync $path")
+    failSync(path)
     synchronized(files.contains(path))
+  }
+
+  override def force(path: String): Unit = {
+    sync(path)
+    ()
   }
 
   def paths: Vector[String] = synchronized(files.keys.toVector)

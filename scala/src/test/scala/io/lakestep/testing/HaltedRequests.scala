@@ -35,6 +35,7 @@ private final class HaltingStore(inner: ObjectStore, at: Int, after: Boolean) ex
   override def delete(path: String): Unit = request(inner.delete(path))
   override def deleteFolder(dir: String): Unit = request(inner.deleteFolder(dir))
   override def sync(path: String): Boolean = request(inner.sync(path))
+  override def force(path: String): Unit = request(inner.force(path))
 }
 
 /**

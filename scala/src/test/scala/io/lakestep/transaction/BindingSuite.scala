@@ -87,6 +87,7 @@ final class BindingSuite extends AnyFunSuite {
       override def delete(path: String): Unit = store.delete(path)
       override def deleteFolder(dir: String): Unit = store.deleteFolder(dir)
       override def sync(path: String): Boolean = store.sync(path)
+      override def force(path: String): Unit = store.force(path)
       override def list(dir: String, from: String) = {
         val found = store.list(dir, from)
         val count = if (dir == log) listings.getAndIncrement() else changes

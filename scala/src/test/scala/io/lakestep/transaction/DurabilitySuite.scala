@@ -49,11 +49,12 @@ final class DurabilitySuite extends AnyFunSuite {
     val files = Seq(s.lake.path("A") + "/a2", s.lake.path("B") + "/b2")
     files.foreach(f => assert(s.at(s"sync $f") < s.at(s"put ${s.entry}")))
     assert(!s.requests.contains(s"sync ${s.lake.path("A")}/a1"))
-    // What this client has put itself is durable by that.
-    val bindings = Set("A", "B").map(t => TablePath.binding(s.lake.path(t)))
-    assert(!s.requests.exists(r =>
-      r.startsWith("sync") && r.endsWith(".json") && !bindings(r.drop("sync ".length))
-    ))
+    // What this client has put itself is durable by that; what it builds on is that of others.
+    val theirs = Set("A", "B").map(s.lake.path)
+      .flatMap(p => Set(TablePath.binding(p), TablePath.slot(p, 0)))
+    val synced = s.requests.filter(r => r.startsWith("sync") && r.endsWith(".json")).map(_.drop(5))
+    assert(synced.toSet == theirs)
+    assert(s.at(s"sync ${TablePath.slot(s.lake.path("A"), 0)}") < s.at(s"put ${s.entry}"))
   }
 
   test("a helper makes durable what a dead client put, before it builds on that") {
@@ -117,6 +118,75 @@ final class DurabilitySuite extends AnyFunSuite {
     assert(s.at(s"sync ${s.outcome}") < end)
     for ((table, slot) <- Seq("A" -> 2L, "B" -> 2L))
       assert(s.at(s"sync ${TablePath.slot(s.lake.path(table), slot)}") < end)
+  }
+
+  test("a foreign commit below ours is durable before the order point, and our own not again") {
+    val s = new Scene
+    assert(s.run(s.client()).isInstanceOf[CommitOutcome.Committed])
+    s.lake.memory.requests = Vector.empty
+    val db = s.client()
+    val txn = s.lake.begin(db)
+    s.lake.stage(txn, "A", 1, s.lake.add("a3"))
+    s.lake.file("A", "a3")
+    s.lake.foreign("A", s.lake.add("theirs"))
+    assert(db.commit(txn, Seq(s.lake.written("A", 1))).isInstanceOf[CommitOutcome.Committed])
+    val second = s"put ${s.lake.root}/timeline/00000000000000000002.json"
+    assert(s.at(s"sync ${TablePath.slot(s.lake.path("A"), 2)}") < s.at(second))
+    assert(!s.requests.contains(s"sync ${TablePath.slot(s.lake.path("A"), 1)}"))
+  }
+
+  test("a file that was made by one part and rewritten by a later one is durable, too") {
+    val s = new Scene
+    val txn = s.lake.begin(s.client())
+    val v = s.lake.staged(txn, "A") + 1L
+    s.lake.stage(txn, "A", 0, s.lake.add("a2"))
+    s.lake.stage(txn, "A", 0, s.lake.remove("a2"), s.lake.add("a2", Some("dv")))
+    s.lake.file("A", "a2")
+    val written = s.lake.written("A", 0).copy(oneCommit = false, stagedTo = v + 1)
+    assert(s.client().commit(txn, Seq(written)).isInstanceOf[CommitOutcome.Committed])
+    assert(s.at(s"sync ${s.lake.path("A")}/a2") < s.at(s"put ${s.entry}"))
+  }
+
+  test("whoever finds an outcome makes it durable before the staged files go") {
+    val s = new Scene
+    intercept[Crash](s.run(s.client(new CommitObserver {
+      override def beforeCleanUp(transaction: String): Unit = throw new Crash
+    })))
+    for (work <- Seq[Database => Any](_.recover(), _.collect(-1000L))) {
+      s.lake.memory.requests = Vector.empty
+      work(s.client())
+    }
+    assert(
+      s.at(s"sync ${s.outcome}") < s.at(s"delete ${TablePath.staging(s.lake.path("A"), s.id)}")
+    )
+  }
+
+  test("an ABORT entry whose put had no answer is durable before it counts") {
+    val s = new Scene
+    val txn = s.lake.begin(s.client())
+    s.lake.memory.interceptPut = (path, put) => {
+      val put1 = put()
+      if (path == s.entry) PutOutcome.Unknown(new java.io.IOException("no answer")) else put1
+    }
+    assert(s.client().abort(Seq(txn.id), "test") == Vector(txn.id))
+    val requested = s"delete ${s.lake.root}/transactions/${txn.id}.json"
+    assert(s.at(s"sync ${s.entry}") < s.at(requested))
+  }
+
+  test("a device that fails after the order point: unknown, and the next client finishes it") {
+    val s = new Scene
+    s.lake.memory.interceptPut = (path, put) => {
+      put()
+      if (path == s.entry) PutOutcome.Unknown(new java.io.IOException("no answer"))
+      else PutOutcome.Created
+    }
+    s.lake.memory.failSync = path =>
+      if (path == s.entry) throw new java.io.IOException("Input/output error")
+    assert(s.run(s.client()).isInstanceOf[CommitOutcome.Unknown])
+    s.lake.memory.interceptPut = (_, put) => put()
+    s.lake.memory.failSync = _ => ()
+    assert(s.client().recover().failed.isEmpty)
+    assert(s.lake.live("A") == Set("a1@udv", "a2") && s.lake.live("B") == Set("b1", "b2"))
   }
 
   test("a data file that is gone stops COMMIT before anything is ordered") {

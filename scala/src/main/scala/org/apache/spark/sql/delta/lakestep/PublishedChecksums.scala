@@ -52,14 +52,8 @@ final class PublishedChecksums(
   private def after(
       before: Either[Snapshot, VersionChecksum],
       version: Long): Option[VersionChecksum] = {
-    val file = FileNames.unsafeDeltaFile(deltaLog.logPath, version)
-    val bytes = store.get(text(file)).filter { bytes =>
-      LogCommit(
-        version,
-        TableLog.parse(text(file), bytes)
-      ).mark.exists(_.transaction == transaction)
-    }
-    val actions = bytes.toVector.flatMap(new String(_, UTF_8).linesIterator.map(Action.fromJson))
+    val lines = own(version).toVector.flatMap(new String(_, UTF_8).linesIterator)
+    val actions = lines.map(Action.fromJson)
     val info = actions.collectFirst { case c: CommitInfo => c }
     info.filter(PublishedChecksums.adds).flatMap { info =>
       incrementallyDeriveChecksum(
@@ -79,6 +73,14 @@ final class PublishedChecksums(
     }
   }
 
+  /** The commit of that version, if it is one of the transaction. */
+  private def own(version: Long): Option[Array[Byte]] = {
+    val file = text(FileNames.unsafeDeltaFile(deltaLog.logPath, version))
+    store.get(file).filter { bytes =>
+      LogCommit(version, TableLog.parse(file, bytes)).mark.exists(_.transaction == transaction)
+    }
+  }
+
   private def reconstructed(version: Long): Option[Snapshot] =
     pinned.filter(s => s.version == version && PublishedChecksums.isReconstructed(s))
 
@@ -89,8 +91,10 @@ final class PublishedChecksums(
       if (isByProtocol) JsonUtils.toJson(checksum) else JsonUtils.toJson(checksum.toLegacy)
     val file = text(FileNames.checksumFile(deltaLog.logPath, version))
     store.putIfAbsent(file, s"$json\n".getBytes(UTF_8)) match {
+      // The table may have been made anew between the reading and this.
+      case PutOutcome.Created => if (own(version).isEmpty) store.delete(file)
       case PutOutcome.Unknown(cause) => throw cause
-      case _ => ()
+      case PutOutcome.AlreadyExists => ()
     }
   }
 
