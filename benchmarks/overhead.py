@@ -79,32 +79,31 @@ def copy_tables(
 class Timing:
     """Takes turns between the drivers and keeps the seconds of every round of a scenario."""
 
-    def __init__(self, scenario: Scenario, drivers: Mapping[str, Driver], seed: int) -> None:
+    def __init__(self, scenario: Scenario, kinds: Iterable[str], seed: int) -> None:
         self._scenario = scenario
-        self._drivers = drivers
         self._chance = random.Random(seed)
         self._seed = seed
-        self.seconds: dict[str, list[list[float]]] = {name: [] for name in drivers}
+        self._forks = 0
+        self.seconds: dict[str, list[list[float]]] = {name: [] for name in kinds}
 
-    def run(self, *, rounds: int, warm_up: int) -> None:
-        """Run the rounds; raise if the copies of a table differ at the end."""
+    def run(self, drivers: Mapping[str, Driver], *, rounds: int, warm_up: int) -> None:
+        """Run the rounds of a fork; raise if the copies of a table differ at the end."""
+        self._forks += 1
         for number in track(range(warm_up + rounds), self._scenario.name, transient=True):
-            self._round(number, keep=number >= warm_up)
+            self._round(drivers, number, keep=number >= warm_up)
         for table in self._scenario.tables:
-            sums = [
-                driver.call("sql", statement=SUM.format(table)) for driver in self._drivers.values()
-            ]
+            sums = [driver.call("sql", statement=SUM.format(table)) for driver in drivers.values()]
             if any(other != sums[0] for other in sums):
                 raise SystemExit(f"The copies of {table} differ: {sums}")
 
-    def _round(self, number: int, *, keep: bool) -> None:
-        names = list(self._drivers)
+    def _round(self, drivers: Mapping[str, Driver], number: int, *, keep: bool) -> None:
+        names = list(drivers)
         self._chance.shuffle(names)
         for name in names:
             body = self._scenario.body(number)
             is_plain = name == PLAIN or not self._scenario.in_transaction
             whole = body if is_plain else in_transaction(body)
-            seconds = self._drivers[name].call("timed", statements=whole)
+            seconds = drivers[name].call("timed", statements=whole)
             if keep:
                 self.seconds[name].append(seconds)
 
@@ -118,7 +117,7 @@ class Timing:
         """Return medians, and for each kind its ratio to plain Delta with an interval."""
         plain = self.totals(PLAIN)
         kinds: dict[str, Any] = {}
-        for name in self._drivers:
+        for name in self.seconds:
             totals = self.totals(name)
             kinds[name] = {
                 "median_s": statistics.median(totals),
@@ -128,7 +127,7 @@ class Timing:
                 "rounds_s": totals,
             }
             if name != PLAIN:
-                kinds[name] |= pairs.ratio(totals, plain, self._seed)
+                kinds[name] |= pairs.ratio(totals, plain, self._seed, self._forks)
         return {"goal": self._scenario.goal, "floor": self._scenario.floor, "kinds": kinds}
 
 
@@ -136,44 +135,51 @@ def measure(
     work: Path, scenarios: Sequence[Scenario], *, quick: bool, seed: int
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Time every scenario; yield what was found, and on what, by name."""
-    for group in dict.fromkeys(tuple(s.settings.items()) for s in scenarios):
-        chosen = [s for s in scenarios if tuple(s.settings.items()) == group]
+    for group in dict.fromkeys((tuple(s.settings.items()), s.forks) for s in scenarios):
+        chosen = [s for s in scenarios if (tuple(s.settings.items()), s.forks) == group]
         kinds: dict[str, dict[str, str]] = {PLAIN: {}, LAKESTEP: {}}
         if THREE in chosen and not quick:
             kinds[NO_SYNC] = {"spark.lakestep.commit.syncFiles": "false"}
-        folder = Path(tempfile.mkdtemp(dir=work))
-        with ExitStack() as stack:
-            drivers = {
-                kind: stack.enter_context(
-                    Driver(
-                        f"timing{index}",
-                        folder,
-                        root=None if kind == PLAIN else folder / f"timeline{index}",
-                        settings=dict(group) | settings,
+        # What durable files cost is shown once.
+        compared = {s.name: [k for k in kinds if k != NO_SYNC or s is THREE] for s in chosen}
+        timings = {s.name: Timing(s, compared[s.name], seed) for s in chosen}
+        forks = 1 if quick else group[1]
+        for fork in range(forks):
+            folder = Path(tempfile.mkdtemp(dir=work))
+            with ExitStack() as stack:
+                drivers = {
+                    kind: stack.enter_context(
+                        Driver(
+                            f"timing{index}",
+                            folder,
+                            root=None if kind == PLAIN else folder / f"timeline{index}",
+                            settings=dict(group[0]) | settings,
+                        )
                     )
-                )
-                for index, (kind, settings) in enumerate(kinds.items())
-            }
-            for scenario in chosen:
-                # What durable files cost is shown once.
-                compared = {k: d for k, d in drivers.items() if k != NO_SYNC or scenario is THREE}
-                yield scenario.name, _measured(folder, compared, scenario, quick, seed)
+                    for index, (kind, settings) in enumerate(kinds.items())
+                }
+                for s in chosen:
+                    own = {kind: drivers[kind] for kind in compared[s.name]}
+                    on = _run(folder, own, s, timings[s.name], quick=quick)
+                    if fork == forks - 1:
+                        on["rounds"] *= forks
+                        yield s.name, {"on": {**on, "forks": forks}, **timings[s.name].summary()}
 
 
-def _measured(
-    folder: Path, drivers: Mapping[str, Driver], scenario: Scenario, quick: bool, seed: int
+def _run(
+    folder: Path, drivers: Mapping[str, Driver], scenario: Scenario, timing: Timing, *, quick: bool
 ) -> dict[str, Any]:
+    """Run a scenario in these drivers; return on what."""
     folders = [folder / f"tables{index}" for index in range(len(drivers))]
     if scenario.made_once:
         copy_tables(drivers.values(), folders, scenario.tables, folder)
     else:
         for driver, own in zip(drivers.values(), folders, strict=True):
             make_tables(driver, str(own), scenario.tables)
-    timing = Timing(scenario, drivers, seed)
     warm_up, rounds = (2, 5) if quick else (scenario.warm_up, scenario.rounds)
     on = {**pages.circumstances(), "rounds": rounds, **drivers[LAKESTEP].call("versions")}
-    timing.run(rounds=rounds, warm_up=warm_up)
-    return {"on": on, **timing.summary()}
+    timing.run(drivers, rounds=rounds, warm_up=warm_up)
+    return on
 
 
 def count(work: Path, tables: int) -> dict[str, Any]:

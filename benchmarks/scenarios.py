@@ -39,8 +39,10 @@ class Scenario:
 
     `tables` gives each table's first rows as a query, `body` the statements of a round. In a
     transaction they stand between BEGIN and COMMIT, whose time counts, unless `only_body`.
-    Scenarios of the same `settings` run in the same drivers. Each driver makes its own tables,
-    which warms it up, unless that would take too long. A short run has those that are `quick`.
+    Scenarios of the same `settings` and number of `forks` run in the same drivers. Each driver
+    makes its own tables, which warms it up, unless that would take too long. With several forks
+    all of it is done again in new drivers, `rounds` in each. A short run has those that are
+    `quick`.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Scenario:
     warm_up: int = 4
     settings: Mapping[str, str] = field(default_factory=dict)
     made_once: bool = False
+    forks: int = 1
     quick: bool = False
 
 
@@ -90,10 +93,17 @@ THREE = Scenario(
 # A round of these takes long enough for fewer of them. A transaction runs more code than plain
 # Delta, which takes the JVM longer to compile: after three rounds it was not done.
 FEWER = {"quick": False, "rounds": 7, "warm_up": 6}
+# Work of seconds, of which the JVM compiles so much that two of them never do the same.
+FORKED = {"rounds": 5, "warm_up": 5, "forks": 2}
 
 GENERATED = (
     THREE,
-    replace(THREE, name="The same with stock settings", settings=STOCK, **FEWER | {"rounds": 5}),
+    replace(
+        THREE,
+        name="The same with stock settings",
+        settings=STOCK,
+        **FEWER | {"rounds": 5, "warm_up": 3},
+    ),
     replace(THREE, name="The same with the settings of an expert", settings=EXPERT, **FEWER),
     Scenario(
         "8 single-row INSERTs into 8 tables",
@@ -110,8 +120,7 @@ GENERATED = (
         1.05,
         {"big": FACTS.format(rows=1_000_000)},
         lambda number: [MERGE.format(n=number % 100)],
-        rounds=7,
-        warm_up=8,
+        **FORKED,
     ),
     Scenario(
         "MERGE of 1 % into 1,000,000 rows in 10,000 files",
@@ -119,8 +128,7 @@ GENERATED = (
         1.05,
         {"wide": FACTS.format(rows=1_000_000).replace("1, 2)", "1, 10000)")},
         _merge_by_range,
-        rounds=7,
-        warm_up=8,
+        **FORKED,
         made_once=True,
     ),
     Scenario(
@@ -173,10 +181,9 @@ def tpch_scenarios(folder: Path) -> tuple[Scenario, ...]:
             loaded,
             queries,
             only_body=True,
-            rounds=7,
-            warm_up=6,
+            **FORKED,
         ),
-        Scenario(TPCH[1], 1.0, 1.02, loaded, queries, in_transaction=False, rounds=7, warm_up=6),
+        Scenario(TPCH[1], 1.0, 1.02, loaded, queries, in_transaction=False, **FORKED),
         Scenario(
             TPCH[2],
             0.95,
