@@ -34,14 +34,24 @@ Happens(e) ==
     [] e.do = "foreign" -> Foreign(e.table, e.kind, e.clash, e.suspect)
     [] e.do = "put" -> Put(InLog(e.kind, e.of, e.table, e.n), e.clash, e.suspect)
     [] e.do = "end" -> Put(Ending(e.kind, e.of), {}, {})
+    [] e.do = "over" -> (\A x \in Ordered : IsFinished(x)) /\ UNCHANGED vars
 
-Event == Happens(Head(events))
+(* Whether a file says of tables what their logs say: which are closed, and where commits stand. *)
+IsTrue(e) ==
+  CASE e.do = "order" -> e.closed = shape[e.of].closed
+    [] e.do = "end" /\ e.kind = "completed" ->
+         e.slots = UNION {{<<t, i>> : i \in All(e.of, t)} : t \in Tables}
+    [] OTHER -> TRUE
+
+Event == IsTrue(Head(events)) /\ Happens(Head(events))
+
+What(e) == IF IsTrue(e) THEN e.do ELSE "what is not so in " \o e.do
 
 Next ==
   /\ events # <<>>
   /\ UNCHANGED seed
   /\ IF ENABLED Event THEN Event /\ events' = Tail(events)
-     ELSE /\ PrintT(<<"rejected", seed, Len(events), Head(events).do>>)
+     ELSE /\ PrintT(<<"rejected", seed, Len(events), What(Head(events))>>)
           /\ events' = <<>>
           /\ UNCHANGED vars
 ==============================================================================

@@ -49,7 +49,7 @@ def tla(value: object) -> str:
             return "[" + ", ".join(f"{k} |-> {tla(v)}" for k, v in value.items()) + "]"
         case list() | tuple():
             return "<<" + ", ".join(map(tla, value)) + ">>"
-        case set() | frozenset():  # of texts or numbers
+        case set() | frozenset():  # of texts, numbers or tuples
             return "{" + ", ".join(sorted(map(tla, value))) + "}"
     raise TypeError(type(value))
 

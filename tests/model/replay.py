@@ -90,7 +90,11 @@ def _history(history: dict) -> dict[str, object]:
         "tables": set(history["tables"]),
         "shapes": [{k: set(v) for k, v in t.items()} for t in history["transactions"]],
         "events": [
-            {k: set(v) if isinstance(v, list) else v for k, v in e.items()}
+            {k: _set(v) if isinstance(v, list) else v for k, v in e.items()}
             for e in history["events"]
         ],
     }
+
+
+def _set(values: list) -> set:
+    return {tuple(v) if isinstance(v, list) else v for v in values}

@@ -70,6 +70,7 @@ final class Judge(
           new SettledLog(c, i, logs(t.path), logs(t.path).marksOf(timeline.id, c.number, i))
       }
       tables.foreach(ownMarks)
+      tables.foreach(saysMode)
       e.outcome match {
         case Some(done: Completed) =>
           if (isOverClosed(c)) world.counts.event("committed entry over closed tables")
@@ -103,6 +104,13 @@ final class Judge(
     def write: Option[PlannedWrite] =
       planned.get(entry.transaction.id).flatMap(_.writes.find(_.table == log.table))
     def name: String = s"entry ${entry.number}, ${log.table}"
+  }
+
+  private def saysMode(t: SettledLog): Unit = {
+    val said = t.entry.tables(t.index)
+    val isClosed = t.log.headers.lift(said.pin.toInt).exists(_.isClosed)
+    if (said.closed != isClosed)
+      violated(s"MODE ${t.name}: closed is ${said.closed}, and $isClosed at the pin")
   }
 
   private def ownMarks(t: SettledLog): Unit = {

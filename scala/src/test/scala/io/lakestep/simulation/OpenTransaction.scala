@@ -219,6 +219,9 @@ final class OpenTransaction(
 
   private def isAppend(t: Touched) = !t.commits.flatten.exists(_.isInstanceOf[RemoveFile])
 
+  private def isForbidden(state: ReplayedState) =
+    ForeignWriters.mode(state.metaData) == ForeignWriters.Forbid
+
   private def plan(t: Touched): PlannedWrite = {
     val actions = t.commits.flatten
     val states = t.commits.scanLeft(t.pinned)((s, c) => s.next(LogCommit(s.version + 1, c)))
@@ -238,7 +241,8 @@ final class OpenTransaction(
         else removes.intersect(adds).map(p => p -> Vectors(before(p), after(p))).toMap,
       parts = steps.zip(steps.tail).map { case (from, to) => RowChange.between(from, to) },
       readsAll = current.isolation == IsolationLevel.Serializable && !isAppend(t),
-      changesHeader = actions.exists(_.isInstanceOf[MetaData])
+      changesHeader = actions.exists(_.isInstanceOf[MetaData]),
+      opens = isForbidden(t.pinned) && !isForbidden(t.state)
     )
   }
 }

@@ -27,6 +27,7 @@ final case class Vectors(base: Set[Int], ours: Set[Int]) {
  *
  * @param vectors files that only get another deletion vector, and may be merged
  * @param parts what each of its commits does to the rows
+ * @param opens whether it lets foreign writers into a closed table
  */
 final case class PlannedWrite(
     table: String,
@@ -36,7 +37,8 @@ final case class PlannedWrite(
     vectors: Map[String, Vectors],
     parts: Vector[RowChange],
     readsAll: Boolean,
-    changesHeader: Boolean)
+    changesHeader: Boolean,
+    opens: Boolean)
 
 /**
  * A COMMIT that a client called. The answer is nothing when the client crashed before it came.

@@ -6,11 +6,11 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 
 import io.lakestep.Json
 import io.lakestep.delta.{AddFile, LogCommit, MetaData, RemoveFile, TablePath}
-import io.lakestep.timeline.{AbortEntry, CommitEntry, Completed}
+import io.lakestep.timeline.{AbortEntry, CommitEntry, Completed, EntryTable}
 
 /**
  * A history as the steps of the protocol's model (tests/model), read from the store's own list of
- * changes: one event for each file, in the order in which the files were put.
+ * changes: one event for each file, in the order in which the files were put, and a last one.
  *
  * What a session read leaves no file, so its steps up to the order point stand at the earliest moment
  * at which they can have seen what its entry says; whether they may stand there is for the model to
@@ -65,6 +65,7 @@ private final class Trace(world: World, timeline: TrueTimeline, strict: Boolean)
       case _ => ()
     }
     collected()
+    event(changes.size, "over")
     val node = Json.obj().put("seed", world.seed)
     val tables = node.putArray("tables")
     world.tables.foreach(tables.add)
@@ -72,6 +73,8 @@ private final class Trace(world: World, timeline: TrueTimeline, strict: Boolean)
     numbers.toVector.sortBy(_._2).foreach { case (id, _) => transactions.add(transaction(id)) }
     val sorted = node.putArray("events")
     events.sortBy(_._1).foreach(e => sorted.add(e._2))
+    val broken = node.putArray("broken")
+    world.violations.map(_.takeWhile(_ != ' ')).distinct.foreach(broken.add)
     node.toString
   }
 
@@ -88,10 +91,16 @@ private final class Trace(world: World, timeline: TrueTimeline, strict: Boolean)
     names("two", tables.filter(_.parts > 1).map(_.path))
     names("three", tables.filter(_.parts > 2).map(_.path))
     names("reserves", tables.filter(_.reserve.isDefined).map(_.path))
-    names("closed", tables.filter(_.closed).map(_.path))
+    val closed = tables.filter(isClosed)
+    names("closed", closed.map(_.path))
+    names("opens", closed.map(_.path).filter(p => entry.flatMap(planned(_, p)).exists(_.opens)))
     names("reads", entry.toVector.flatMap(_.reads).map(_.path))
     node
   }
+
+  /** What the log says: the entry's own word is held against it. */
+  private def isClosed(t: EntryTable): Boolean =
+    logs(t.path).headers.lift(t.pin.toInt).exists(_.isClosed)
 
   private def landed(table: String, version: Long): Int = places(TablePath.slot(table, version))
   private def entryFile(number: Long): String = f"${timeline.root}/timeline/$number%020d"
@@ -137,11 +146,19 @@ private final class Trace(world: World, timeline: TrueTimeline, strict: Boolean)
       case Some(c: CommitEntry) =>
         val of = numbers(c.transaction.id)
         name.drop(20) match {
-          case ".json" => event(at, "order").put("of", of)
+          case ".json" =>
+            val closed = event(at, "order").put("of", of).putArray("closed")
+            c.tables.filter(_.closed).foreach(t => closed.add(t.path))
           case ".outcome.json" =>
-            val isCompleted = entry.flatMap(_.outcome).exists(_.isInstanceOf[Completed])
-            event(at, "end").put("of", of).put("kind", if (isCompleted) "completed" else "aborting")
-          case _ => event(at, "end").put("of", of).put("kind", "rolled back")
+            val completed = entry.flatMap(_.outcome).collect { case done: Completed => done }
+            val end = event(at, "end").put("of", of)
+            val slots = end.put("kind", completed.fold("aborting")(_ => "completed"))
+              .putArray("slots")
+            completed.foreach(done =>
+              for ((t, all) <- c.tables.zip(done.slots); slot <- all)
+                slots.addArray().add(t.path).add(slot)
+            )
+          case _ => event(at, "end").put("of", of).put("kind", "rolled back").putArray("slots")
         }
       case Some(a: AbortEntry) =>
         val ends = event(at, "abort").putArray("ends")
