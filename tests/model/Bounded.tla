@@ -9,7 +9,6 @@ CONSTANTS
   ForeignKinds,    \* which
   Strict,          \* whether some helper judges every foreign commit a conflict
   Sleepers,        \* how many puts may be under way for any length of time
-  Forbidden,       \* tables that foreign clients cannot write
   Collects         \* whether dead transactions are ended and their files deleted
 
 (* Whoever rewrites the cell conflicts with whoever did so or read it; appends conflict with readers alone. *)
@@ -52,9 +51,7 @@ Next ==
        \/ Put(p, ClashOf(p), ClashOf(p))
        \/ \E s \in 1..Sleepers : FallAsleep(s, p)
   \/ \E s \in 1..Sleepers : asleep[s] # <<>> /\ WakeUp(s, ClashOf(asleep[s][1]), ClashOf(asleep[s][1]))
-  \/ \E t \in Tables \ Forbidden, kind \in ForeignKinds :
+  \/ \E t \in Tables, kind \in ForeignKinds :
        ForeignCommits < Commits /\ Foreign(t, kind, Clash(kind, 0, t), Suspect(kind, 0, t))
   \/ Collects /\ \E x \in Transactions : (~Aborted(x) /\ EndOthers({x})) \/ Collect(x)
-
-OrderedIsCommitted == OrderIsCommit(Forbidden)
 ==============================================================================

@@ -14,7 +14,8 @@ CONSTANT Off     \* the safeguards that are taken away
 
 VARIABLES
   shape,         \* per transaction its tables: writes, of these capable (conflict-capable), two (with
-                 \* two parts or more), three, reserves and closed (modes `reserve`, `forbid`); and reads
+                 \* two parts or more), three, reserves and closed (modes `reserve`, `forbid`), of the
+                 \* closed ones those that it opens; and reads
   log,           \* per table: its commits, slot by slot
   line,          \* the timeline's entries, number by number
   outcome,       \* per transaction: "none", "completed", "aborting"
@@ -245,13 +246,20 @@ Collect(x) ==
   /\ collected' = collected \cup {x}
   /\ UNCHANGED <<shape, log, line, outcome, ended, owner, asleep>>
 
-(* Between the fence and what takes it off no other client can write the table. *)
+(* Mode `reserve`: between the fence and what takes it off no other client can write the table. *)
 IsFenced(t) == \E x \in Transactions :
   IsOrdered(x) /\ t \in shape[x].reserves /\ OwnOf(x, t, "reserve") # {} /\ Parts(x, t) \cup Settlements(x, t) = {}
 
+(* Mode `forbid`: nor from a pin that found it closed up to a commit that opens it. *)
+IsClosed(t) == \E x \in Transactions :
+  /\ t \in shape[x].closed \cap DOMAIN owner[x].pin
+  /\ \A i \in DOMAIN log[t] :
+       i > owner[x].pin[t] /\ log[t][i].kind = "publish" => t \notin shape[log[t][i].of].opens
+
 (* Of a client without Lakestep. *)
 Foreign(t, kind, clash, suspect) ==
-  /\ kind \in {"append", "rewrite", "alter"} /\ ~IsFenced(t)
+  /\ kind \in {"append", "rewrite", "alter"}
+  /\ Has("HeedsFence") => ~IsFenced(t) /\ ~IsClosed(t)
   /\ log' = [log EXCEPT ![t] = Append(@,
        [kind |-> kind, of |-> 0, part |-> 0, clash |-> clash, suspect |-> suspect])]
   /\ UNCHANGED <<shape, line, outcome, ended, owner, collected, asleep>>
@@ -311,11 +319,13 @@ NoNeedlessAbort == \A x \in Ordered : outcome[x] = "aborting" =>
 SomebodyCanFinish == \A x \in Ordered : IsFinished(x) \/ \E p \in PutsFor(x) : May(p) /\ IsFree(p)
 
 (* I7: with at most one conflict-capable table, in one part, beside those of modes `reserve` and *)
-(* `forbid`, nothing visible is undone. *)
+(* `forbid`, none of them opened between two parts, nothing visible is undone. *)
 NothingUndoneNeedlessly == \A x \in Ordered :
   LET open == shape[x].capable \ Guarded(x)
-  IN Cardinality(open) <= 1 /\ shape[x].two \cap open = {} => \A t \in Tables : AllOf(x, t, "undo") = {}
+  IN Cardinality(open) <= 1 /\ shape[x].two \cap (open \cup shape[x].opens) = {} =>
+       \A t \in Tables : AllOf(x, t, "undo") = {}
 
-(* `forbid`: if no other client can write its tables, an ordered transaction is committed. *)
-OrderIsCommit(fenced) == \A x \in Ordered : shape[x].writes \subseteq fenced => outcome[x] # "aborting"
+(* `forbid`: what is ordered over closed tables is committed, unless it opens one between two parts. *)
+OrderedIsCommitted == \A x \in Ordered :
+  shape[x].writes \subseteq shape[x].closed /\ shape[x].two \cap shape[x].opens = {} => outcome[x] # "aborting"
 =============================================================================

@@ -64,15 +64,18 @@ class Transaction:
     three: str = ""
     reads: str = ""
     reserves: str = ""
+    closed: str = ""
+    opens: str = ""
 
-    def shape(self, forbidden: str) -> dict[str, object]:
+    def shape(self) -> dict[str, object]:
         return {
             "writes": set(self.rewrites + self.appends),
             "capable": set(self.rewrites),
             "two": set(self.two + self.three),
             "three": set(self.three),
             "reserves": set(self.reserves),
-            "closed": set(self.rewrites + self.appends) & set(forbidden),
+            "closed": set(self.closed),
+            "opens": set(self.opens),
             "reads": set(self.reads),
         }
 
@@ -87,7 +90,6 @@ class Run:
     kinds: str = "rewrite"
     sleepers: int = 0
     strict: bool = False
-    forbidden: str = ""
     collects: bool = False
     off: tuple[str, ...] = ()
     guarantees: tuple[str, ...] = GUARANTEES
@@ -103,8 +105,8 @@ class Run:
             parts.append(f"{self.sleepers} asleep")
         if self.strict:
             parts.append("a strict helper")
-        if self.forbidden:
-            parts.append(f"{self.forbidden} forbid")
+        if any(t.closed for t in self.transactions):
+            parts.append("forbid")
         if any(t.reserves for t in self.transactions):
             parts.append("reserve")
         if self.collects:
@@ -115,12 +117,11 @@ class Run:
         return {
             "Off": set(self.off),
             "TableNames": set(self.tables),
-            "Shapes": [t.shape(self.forbidden) for t in self.transactions],
+            "Shapes": [t.shape() for t in self.transactions],
             "Commits": self.foreign,
             "ForeignKinds": set(self.kinds.split()),
             "Strict": self.strict,
             "Sleepers": self.sleepers,
-            "Forbidden": set(self.forbidden),
             "Collects": self.collects,
         }
 
@@ -141,6 +142,9 @@ RESERVE_BOTH = Transaction(rewrites="AB", reserves="AB")
 RESERVE_ONE = Transaction(rewrites="AB", reserves="A")
 MIXED = Transaction(rewrites="A", appends="B")
 READER = Transaction(reads="AB")
+CLOSED_BOTH = Transaction(rewrites="AB", closed="AB")
+CLOSED_ONE = Transaction(rewrites="AB", closed="B")
+OPENS_ONE = Transaction(rewrites="AB", closed="AB", opens="A")
 
 # The numbers are those of the runs in which the protocol was first examined.
 SOUND = (
@@ -169,17 +173,31 @@ SOUND = (
     ),
     Run("15", (Transaction(rewrites="ABC"),), 2, sleepers=1, tables="ABC"),
     Run("11", (UPDATE_BOTH, UPDATE_BOTH), 1, sleepers=1, collects=True),
-    Run("9 forbid", (UPDATE_BOTH, MIXED), 1, sleepers=1, forbidden="AB", small=True),
+    Run(
+        "9 forbid",
+        (CLOSED_BOTH, Transaction(rewrites="A", appends="B", closed="AB")),
+        1,
+        sleepers=1,
+    ),
+    Run("9 small", (CLOSED_BOTH,), 1, sleepers=1, small=True),
+    Run("17 closed one", (CLOSED_ONE,), 2, "rewrite append", sleepers=1, small=True),
+    Run("17 opens", (OPENS_ONE, CLOSED_ONE), 1, sleepers=1),
+    Run(
+        "17 opens between parts",
+        (Transaction(rewrites="AB", two="A", closed="AB", opens="A"),),
+        2,
+        sleepers=1,
+    ),
+    Run("17 opens small", (OPENS_ONE,), 2, small=True),
     Run("13 reserve", (RESERVE_BOTH,), 3, "rewrite append", sleepers=1),
     Run("14 reserve", (RESERVE_BOTH, UPDATE_BOTH), 1, sleepers=1),
     Run("14 small", (RESERVE_BOTH,), 1, sleepers=1, small=True),
     Run("14 one", (RESERVE_ONE,), 2, "rewrite append", sleepers=1),
     Run(
         "16 modes",
-        (Transaction(rewrites="ABC", reserves="B"),),
+        (Transaction(rewrites="ABC", reserves="B", closed="C"),),
         2,
         sleepers=1,
-        forbidden="C",
         tables="ABC",
     ),
     Run("14 one small", (RESERVE_ONE,), 1, small=True),
@@ -240,10 +258,25 @@ BROKEN = (
     Run("W12 appends beside the rest", (MIXED,), 1, off=("CapableFirst",), small=True),
     Run(
         "W4 with forbid",
-        (UPDATE_BOTH, UPDATE_BOTH),
-        forbidden="AB",
+        (CLOSED_BOTH, CLOSED_BOTH),
         off=("TimelineFirst",),
         guarantees=("OrderedIsCommitted",),
+    ),
+    Run(
+        "W19 fence ignored",
+        (CLOSED_BOTH,),
+        1,
+        off=("HeedsFence",),
+        guarantees=("OrderedIsCommitted",),
+        small=True,
+    ),
+    Run(
+        "W19 fence ignored, reserve",
+        (RESERVE_BOTH,),
+        1,
+        off=("HeedsFence",),
+        guarantees=("NothingUndoneNeedlessly",),
+        small=True,
     ),
     Run(
         "reserve, published before all fences", (RESERVE_BOTH,), 1, off=("ReservesAll",), small=True
