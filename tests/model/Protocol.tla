@@ -95,7 +95,9 @@ MayPublish(x, t, part) ==
   /\ {log[t][i].part : i \in Parts(x, t)} = 1..(part - 1)
   /\ part <= LastPart(x, t)
   /\ Has("CapableFirst") /\ t \notin shape[x].capable => \A u \in shape[x].capable : Published(x, u)
-  /\ Has("CapableFirst") /\ t \in Guarded(x) => \A u \in shape[x].capable \ Guarded(x) : Published(x, u)
+  /\ \/ Has("OpenBeforeReserved") /\ t \in shape[x].reserves
+     \/ Has("OpenBeforeClosed") /\ t \in shape[x].closed
+     => \A u \in shape[x].capable \ Guarded(x) : Published(x, u)
   /\ Has("ReservesAll") \/ t \notin shape[x].reserves => \A u \in shape[x].reserves : OwnOf(x, u, "reserve") # {}
 
 (* Mode `reserve`: a fence in each of several conflict-capable tables, before any is published. *)

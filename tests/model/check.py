@@ -279,9 +279,24 @@ BROKEN = (
         small=True,
     ),
     Run(
+        "forbid, before the open table",
+        (CLOSED_ONE,),
+        1,
+        off=("OpenBeforeClosed",),
+        guarantees=("NothingUndoneNeedlessly",),
+        small=True,
+    ),
+    Run(
         "reserve, published before all fences", (RESERVE_BOTH,), 1, off=("ReservesAll",), small=True
     ),
-    Run("reserve, before the table without", (RESERVE_ONE,), 1, off=("CapableFirst",), small=True),
+    Run(
+        "reserve, before the table without",
+        (RESERVE_ONE,),
+        1,
+        off=("OpenBeforeReserved",),
+        guarantees=("NothingUndoneNeedlessly",),
+        small=True,
+    ),
 )
 
 
