@@ -41,11 +41,22 @@ class Replay:
     violated: tuple[str, ...]
 
 
-def traces(file: Path, jars: list[Path], first_seed: int, count: int, fault: str = "") -> Path:
-    """Lets the simulation write traces into a file."""
+def traces(
+    file: Path,
+    jars: list[Path],
+    first_seed: int,
+    count: int,
+    fault: str = "",
+    without: Path | None = None,
+) -> Path:
+    """Lets the simulation write traces into a file.
+
+    Of a planted fault they are of histories that broke an invariant; those of the same seeds
+    ``without`` the fault go into a file of their own.
+    """
     classpath = os.pathsep.join(map(str, [TEST_JAR, *jars]))
     command = ["java", "-Xmx1g", "-cp", classpath, "io.lakestep.simulation.WriteTraces"]
-    arguments = [str(file), str(first_seed), str(count), *([fault] if fault else [])]
+    arguments = [str(file), str(first_seed), str(count), *([fault, str(without)] if fault else [])]
     subprocess.run([*command, *arguments], check=True)
     return file
 
