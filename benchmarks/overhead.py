@@ -221,6 +221,12 @@ def count(work: Path, tables: int) -> dict[str, Any]:
     return result
 
 
+def _rounds(on: Mapping[str, Any]) -> str:
+    """Return how many rounds were taken, and in how many pairs of drivers if in several."""
+    forks = on.get("forks", 1)
+    return f"{on['rounds']} in {forks} pairs" if forks > 1 else str(on["rounds"])
+
+
 def table(results: dict[str, Any]) -> str:
     """Return the results as Markdown."""
     lines = [
@@ -240,7 +246,7 @@ def table(results: dict[str, Any]) -> str:
             str(scenario["goal"]),
             str(scenario["floor"]),
             no_sync,
-            str(scenario["on"]["rounds"]),
+            _rounds(scenario["on"]),
             f"{scenario['on']['load']:.1f}",
             scenario["on"]["date"],
         ]
