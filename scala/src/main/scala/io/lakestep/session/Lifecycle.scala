@@ -94,10 +94,11 @@ object Lifecycle {
     outcome(session, transaction) match {
       case done: CommitOutcome.Committed =>
         Sessions.saw(session, transaction.database, done.entry.number)
-        DeltaHousekeeping.logged(s"After COMMIT of ${transaction.id} not all was tidied up") {
-          end(session, transaction)
-          afterPublish(session, transaction, done.published)
-        }
+        def logged(work: => Unit): Unit =
+          DeltaHousekeeping.logged(s"After COMMIT of ${transaction.id} not all was done")(work)
+        logged(end(session, transaction))
+        // Also after a failure: cached queries would show the tables as they were.
+        logged(afterPublish(session, transaction, done.published))
         CommitReport(transaction.id, Some(done.entry.number), done.entry.tables.size)
       case CommitOutcome.NothingToCommit =>
         transaction.database.discard(transaction.begun, transaction.touchedPaths)

@@ -303,9 +303,9 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     for {
       seen <- checked
       (tail, head, commits) = seen
-      _ = keepOthers(s, tail, commits)
       changes <- RowMerge(s.changes, commits, vectors).left.map(sameRows(s, commits, _))
     } yield {
+      keepOthers(s, tail, commits)
       val last = commits.lastOption.orElse(
         Option.when(s.table.inCommitTimestamps && head >= 0)(s.log.read(head)).flatten
       )

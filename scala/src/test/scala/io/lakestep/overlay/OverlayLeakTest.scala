@@ -4,7 +4,7 @@ import java.util.{Map => JMap}
 
 import org.apache.hadoop.fs.{AbstractFileSystem, FileSystem, GlobalStorageStatistics, Path}
 import org.apache.spark.sql.delta.DeltaLog
-import org.apache.spark.sql.delta.lakestep.{WarmOverlay, WarmOverlayWithoutCache}
+import org.apache.spark.sql.delta.lakestep.ForgettingOverlays
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Many transactions leave nothing behind in the JVM, and settings reach what they should. */
@@ -60,9 +60,9 @@ class OverlayLeakTest extends AnyFunSuite with OverlaySession {
   }
 
   for ((how, forget) <- Seq[(String, Seq[Path] => Unit)](
-      "at once" -> (WarmOverlay.forget(spark, _)),
+      "at once" -> (ForgettingOverlays.inOnePass(spark, _)),
       "one by one where Delta's cache is another" ->
-        (WarmOverlayWithoutCache.forget(spark, _))
+        (ForgettingOverlays.oneByOne(spark, _))
     )) test(s"overlays leave Delta's cache $how, and no other table does") {
     val tables = Seq.fill(3)(newTable())
     tables.foreach(t => spark.range(1).write.format("delta").save(t.toString))

@@ -10,7 +10,7 @@ import org.apache.spark.sql.delta.hooks.ChecksumHook.WriteChecksum
 import org.apache.spark.sql.delta.sources.DeltaSQLConf
 import org.apache.spark.sql.delta.util.{FileNames, JsonUtils}
 
-import io.lakestep.delta.{LogCommit, TableLog}
+import io.lakestep.delta.{Action => LogAction, CommitInfo => LogInfo}
 import io.lakestep.storage.{ObjectStore, PutOutcome}
 
 /**
@@ -52,8 +52,7 @@ final class PublishedChecksums(
   private def after(
       before: Either[Snapshot, VersionChecksum],
       version: Long): Option[VersionChecksum] = {
-    val lines = own(version).toVector.flatMap(new String(_, UTF_8).linesIterator)
-    val actions = lines.map(Action.fromJson)
+    val actions = own(version).map(Action.fromJson)
     val info = actions.collectFirst { case c: CommitInfo => c }
     info.filter(PublishedChecksums.adds).flatMap { info =>
       incrementallyDeriveChecksum(
@@ -73,12 +72,15 @@ final class PublishedChecksums(
     }
   }
 
-  /** The commit of that version, if it is one of the transaction. */
-  private def own(version: Long): Option[Array[Byte]] = {
+  /** The lines of that commit, none if it is not one of the transaction: the first one has its mark. */
+  private def own(version: Long): Vector[String] = {
     val file = text(FileNames.unsafeDeltaFile(deltaLog.logPath, version))
-    store.get(file).filter { bytes =>
-      LogCommit(version, TableLog.parse(file, bytes)).mark.exists(_.transaction == transaction)
+    val lines = store.get(file).toVector.flatMap(new String(_, UTF_8).linesIterator)
+    val isOwn = lines.headOption.map(LogAction.parse).exists {
+      case info: LogInfo => info.mark.exists(_.transaction == transaction)
+      case _ => false
     }
+    if (isOwn) lines else Vector.empty
   }
 
   private def reconstructed(version: Long): Option[Snapshot] =

@@ -53,7 +53,7 @@ object WarmOverlay extends Logging {
   def forget(session: SparkSession, overlays: Seq[Path]): Unit =
     forget(session, overlays, inOnePass(session, _))
 
-  private[sql] def forget(
+  private[lakestep] def forget(
       session: SparkSession,
       overlays: Seq[Path],
       dropAll: Seq[Path] => Unit): Unit =
@@ -68,7 +68,7 @@ object WarmOverlay extends Logging {
    * `DeltaLog.invalidateCache` copies Hadoop's configuration, and goes through the whole cache, for
    * each of them.
    */
-  private def inOnePass(session: SparkSession, overlays: Seq[Path]): Unit = {
+  private[lakestep] def inOnePass(session: SparkSession, overlays: Seq[Path]): Unit = {
     val logs = overlays.map(DeltaLog.logPathFor(_: Path)).toSet
     val cached = DeltaLog.getOrCreateCache(session.sessionState.conf)
     cached.invalidateAll(cached.asMap.keySet.asScala.filter(key => logs(key.path)).toSeq.asJava)
