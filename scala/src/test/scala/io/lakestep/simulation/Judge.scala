@@ -70,7 +70,7 @@ final class Judge(
           new SettledLog(c, i, logs(t.path), logs(t.path).marksOf(timeline.id, c.number, i))
       }
       tables.foreach(ownMarks)
-      tables.foreach(saysMode)
+      saysHowToPublish(c)
       e.outcome match {
         case Some(done: Completed) =>
           if (isOverClosed(c)) world.counts.event("committed entry over closed tables")
@@ -106,12 +106,20 @@ final class Judge(
     def name: String = s"entry ${entry.number}, ${log.table}"
   }
 
-  private def saysMode(t: SettledLog): Unit = {
-    val said = t.entry.tables(t.index)
-    val isClosed = t.log.headers.lift(said.pin.toInt).exists(_.isClosed)
-    if (said.closed != isClosed)
-      violated(s"MODE ${t.name}: closed is ${said.closed}, and $isClosed at the pin")
-  }
+  /** What every helper acts on must follow from what was planned, and from the logs at the pins. */
+  private def saysHowToPublish(c: CommitEntry): Unit =
+    planned.get(c.transaction.id).foreach { attempt =>
+      val known = new HowToPublish(logs, attempt)
+      c.tables.filterNot(t => world.dropped(t.path)).foreach { t =>
+        def hold[A](what: String, said: A, is: A): Unit =
+          if (said != is)
+            violated(s"MODE entry ${c.number}, ${t.path}: $what is $said, and is $is at the pin")
+        hold("closed", t.closed, known.isClosed(t.path))
+        hold("conflictCapable", t.conflictCapable, known.isCapable(t.path))
+        hold("parts", t.parts, known.parts(t.path))
+        hold("reserve", t.reserve, known.reserve(t.path))
+      }
+    }
 
   private def ownMarks(t: SettledLog): Unit = {
     val parts = t.parts.map(_.mark.part)

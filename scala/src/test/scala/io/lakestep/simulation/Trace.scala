@@ -6,7 +6,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 
 import io.lakestep.Json
 import io.lakestep.delta.{AddFile, LogCommit, MetaData, RemoveFile, TablePath}
-import io.lakestep.timeline.{AbortEntry, CommitEntry, Completed, EntryTable}
+import io.lakestep.timeline.{AbortEntry, CommitEntry, Completed}
 
 /**
  * A history as the steps of the protocol's model (tests/model), read from the store's own list of
@@ -85,22 +85,18 @@ private final class Trace(world: World, timeline: TrueTimeline, strict: Boolean)
       val array = node.putArray(field)
       values.foreach(array.add)
     }
-    val tables = entry.toVector.flatMap(_.tables)
-    names("writes", tables.map(_.path))
-    names("capable", tables.filter(_.conflictCapable).map(_.path))
-    names("two", tables.filter(_.parts > 1).map(_.path))
-    names("three", tables.filter(_.parts > 2).map(_.path))
-    names("reserves", tables.filter(_.reserve.isDefined).map(_.path))
-    val closed = tables.filter(isClosed)
-    names("closed", closed.map(_.path))
-    names("opens", closed.map(_.path).filter(p => entry.flatMap(planned(_, p)).exists(_.opens)))
+    val tables = entry.toVector.flatMap(_.tables).map(_.path)
+    lazy val how = new HowToPublish(logs, attempts(id))
+    names("writes", tables)
+    names("capable", tables.filter(how.isCapable))
+    names("two", tables.filter(how.parts(_) > 1))
+    names("three", tables.filter(how.parts(_) > 2))
+    names("reserves", tables.filter(how.reserve(_).isDefined))
+    names("closed", tables.filter(how.isClosed))
+    names("opens", tables.filter(how.opens))
     names("reads", entry.toVector.flatMap(_.reads).map(_.path))
     node
   }
-
-  /** What the log says: the entry's own word is held against it. */
-  private def isClosed(t: EntryTable): Boolean =
-    logs(t.path).headers.lift(t.pin.toInt).exists(_.isClosed)
 
   private def landed(table: String, version: Long): Int = places(TablePath.slot(table, version))
   private def entryFile(number: Long): String = f"${timeline.root}/timeline/$number%020d"
