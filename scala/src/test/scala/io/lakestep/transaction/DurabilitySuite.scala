@@ -161,6 +161,33 @@ final class DurabilitySuite extends AnyFunSuite {
     )
   }
 
+  test("an owner that finds its entry ended by others makes their outcome durable, to be told so") {
+    val s = new Scene
+    val rolledBack = s.entry.replace(".json", ".rolled_back.json")
+    // Its tables were closed before it published anything.
+    assert(s.run(s.client(new CommitObserver {
+      override def ordered(e: CommitEntry): Unit = {
+        s.lake.foreign("A", s.lake.metaData("A", "other"))
+        intercept[Crash](s.client(new CommitObserver {
+          override def beforeRolledBack(e: CommitEntry): Unit = throw new Crash
+        }).recover())
+        s.lake.memory.requests = Vector.empty
+      }
+    })).isInstanceOf[CommitOutcome.Conflicted])
+    assert(s.at(s"sync ${s.outcome}") < s.at(s"put $rolledBack"))
+    // It could not go on, and it had been completed.
+    val other = new Scene
+    assert(other.run(other.client(new CommitObserver {
+      override def ordered(e: CommitEntry): Unit = {
+        assert(other.client().recover().failed.isEmpty)
+        other.lake.memory.requests = Vector.empty
+        other.lake.memory.interceptPut =
+          (path, _) => throw new IllegalStateException(s"no put of $path")
+      }
+    })).isInstanceOf[CommitOutcome.Committed])
+    other.at(s"sync ${other.outcome}")
+  }
+
   test("an ABORT entry whose put had no answer is durable before it counts") {
     val s = new Scene
     val txn = s.lake.begin(s.client())
