@@ -108,7 +108,7 @@ bench: .venv/installed $(TEST_JAR)
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/neighbours.py
 	$(BIN)/python benchmarks/peers.py
-	$(BIN)/python benchmarks/plot.py
+	$(BIN)/python benchmarks/summary.py
 
 bench-quick: .venv/installed $(TEST_JAR)
 	$(BIN)/python benchmarks/overhead.py --quick

@@ -47,10 +47,15 @@ def keep(script: str, results: dict[str, Any], page: str) -> None:
     """Keep what a script found beside the rest, and put its tables between its marks."""
     whole = known() | results
     RESULTS.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    put(README, script, page)
+
+
+def put(file: Path, script: str, text: str) -> None:
+    """Put what a script wrote between its marks in a file."""
     begin, end = f"<!-- {script}: written by {script}.py -->", f"<!-- end of {script} -->"
-    before, rest = README.read_text("utf-8").split(begin)
+    before, rest = file.read_text("utf-8").split(begin)
     after = rest.split(end)[1]
-    README.write_text(f"{before}{begin}\n\n{page}\n\n{end}{after}", "utf-8")
+    file.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}", "utf-8")
 
 
 def answer(

@@ -1,0 +1,72 @@
+"""Draws the ratios of `results.json` as `ratios.svg`, and puts them into README.md one up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib as mpl
+import pages
+import pairs
+from matplotlib import pyplot
+
+OURS = "Lakestep"
+PICTURE = pages.FOLDER / "ratios.svg"
+PRODUCT_PAGE = pages.FOLDER.parent / "README.md"
+
+
+def draw(scenarios: dict[str, Any]) -> None:
+    """Draw each ratio with its interval, goal and floor."""
+    # The same results give the same file.
+    mpl.rcParams["svg.hashsalt"] = "lakestep"
+    rows = list(reversed(scenarios.items()))
+    figure, axes = pyplot.subplots(figsize=(9, 0.6 * len(rows) + 1), layout="constrained")
+    for y, (_, scenario) in enumerate(rows):
+        found = scenario["kinds"][OURS]
+        low, high = found["ratio_95"]
+        axes.plot([low, high], [y, y], color="tab:blue", linewidth=5, solid_capstyle="butt")
+        axes.plot(found["ratio"], y, "o", color="black")
+        axes.plot(scenario["goal"], y, "|", color="tab:green", markersize=18, markeredgewidth=2)
+        axes.plot(scenario["floor"], y, "|", color="tab:red", markersize=18, markeredgewidth=2)
+    axes.set_yticks(range(len(rows)), [name for name, _ in rows])
+    axes.axvline(1, color="grey", linewidth=0.8)
+    axes.set_xlabel("time ÷ plain Delta, 95 % interval; green: goal, red: floor")
+    figure.savefig(PICTURE, metadata={"Date": None})
+
+
+def figures(results: dict[str, Any]) -> str:
+    """Return the ratios as a table, and what BEGIN, COMMIT and a first touch take, as Markdown."""
+    scenarios, growth = results["scenarios"], results["growth"]
+    ratios = pages.table(
+        ["statements", "÷ plain Delta, with its 95 % interval"],
+        [[name, pairs.told(found["kinds"][OURS])] for name, found in scenarios.items()],
+    )
+    first = next(iter(scenarios.values()))["kinds"][OURS]["statements_median_s"]
+    commits, touch = growth["commits"], growth["touches"]
+    _, million, tables = map(pairs.told, growth["timelines"].values())
+    dates = sorted({found["on"]["date"] for found in scenarios.values()} | {growth["date"]})
+
+    def ms(seconds: float) -> str:
+        return f"{1000 * seconds:.0f} ms"
+
+    alone, begin, commit = commits["2"], ms(first[0]), ms(first[-1])
+    sentences = (
+        f"In the first row BEGIN takes {begin} and COMMIT of two tables {commit}; in a driver that",
+        f"does nothing else {ms(alone['begin_s'])} and {ms(alone['commit_s'])}, COMMIT of 32",
+        f"tables {ms(commits['32']['commit_s'])} and of 200 {ms(commits['200']['commit_s'])}. The",
+        f"first touch of a table takes {ms(touch['beyond_s'])} more than plain Delta's. Behind a",
+        f"timeline of a million entries BEGIN and COMMIT take {million} times what they",
+        f"take behind one of a hundred, behind one of 10,000 tables {tables} times. Run on",
+        f"{' and '.join(dates)}.",
+    )
+    return "\n".join((ratios, "", *sentences))
+
+
+def main() -> None:
+    """Draw the picture and write the figures."""
+    results = pages.known()
+    draw(results["scenarios"])
+    pages.put(PRODUCT_PAGE, "benchmarks/summary", figures(results))
+
+
+if __name__ == "__main__":
+    main()
