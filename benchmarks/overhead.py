@@ -326,6 +326,8 @@ def main() -> None:
         scenarios += [s for s in tpch_scenarios(work) if is_chosen(s.name)]
     for name, found in measure(work, scenarios, quick=options.quick, seed=options.seed):
         results["scenarios"][name] = found
+        told = pairs.told(found["kinds"][LAKESTEP])
+        console.print(f"{time.monotonic() - began:5.0f} s  {name}: {told}")
         keep()
     if is_chosen("requests"):
         console.print("Counting requests …")

@@ -113,7 +113,7 @@ GENERATED = (
         _eight,
         quick=True,
     ),
-    Scenario("10 INSERTs and 1 UPDATE of one table", 0.8, 1.0, {"many": SMALL}, _eleven),
+    Scenario("10 INSERTs and 1 UPDATE of one table", 0.8, 1.0, {"many": SMALL}, _eleven, rounds=7),
     Scenario(
         "MERGE of 1 % into 1,000,000 rows",
         1.0,
