@@ -38,7 +38,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 STEPS = ("INSERT", "INSERT … SELECT", "UPDATE")
 SUM = "SELECT count(*), sum(CAST(xxhash64(*) AS DECIMAL(38, 0))) FROM {}"
 
-PLAIN, LAKESTEP, NO_SYNC = "plain Delta", "Lakestep", "Lakestep, no fsync"
+PLAIN, LAKESTEP = "plain Delta", "Lakestep"
 
 COUNTING = {
     "spark.hadoop.fs.hdfs.impl": "io.lakestep.testing.CountingFileSystem",
@@ -62,12 +62,13 @@ def make_tables(driver: Driver, folder: str, tables: Mapping[str, str]) -> None:
 
 
 def copy_tables(
-    drivers: Iterable[Driver], folders: Sequence[Path], tables: Mapping[str, str], work: Path
+    drivers: Iterable[Driver], folders: Sequence[Path], tables: Mapping[str, str], model: Path
 ) -> None:
-    """Let a driver that is not compared make tables, and give each of the others a copy."""
-    model = Path(tempfile.mkdtemp(dir=work))
-    with Driver("maker", model, root=None) as maker:
-        make_tables(maker, str(model), tables)
+    """Let a driver that is not compared make tables, unless one has, and give the others copies."""
+    if not model.exists():
+        model.mkdir()
+        with Driver("maker", model, root=None) as maker:
+            make_tables(maker, str(model), tables)
     for driver, folder in zip(drivers, folders, strict=True):
         for name in tables:
             shutil.copytree(model / name, folder / name)
@@ -79,12 +80,12 @@ def copy_tables(
 class Timing:
     """Takes turns between the drivers and keeps the seconds of every round of a scenario."""
 
-    def __init__(self, scenario: Scenario, kinds: Iterable[str], seed: int) -> None:
+    def __init__(self, scenario: Scenario, seed: int) -> None:
         self._scenario = scenario
         self._chance = random.Random(seed)
         self._seed = seed
         self._forks = 0
-        self.seconds: dict[str, list[list[float]]] = {name: [] for name in kinds}
+        self.seconds: dict[str, list[list[float]]] = {PLAIN: [], LAKESTEP: []}
 
     def run(self, drivers: Mapping[str, Driver], *, rounds: int, warm_up: int) -> None:
         """Run the rounds of a fork; raise if the copies of a table differ at the end."""
@@ -114,7 +115,7 @@ class Timing:
         return [sum(seconds[cut]) for seconds in self.seconds[name]]
 
     def summary(self) -> dict[str, Any]:
-        """Return medians, and for each kind its ratio to plain Delta with an interval."""
+        """Return medians, and the ratio to plain Delta with its interval."""
         plain = self.totals(PLAIN)
         kinds: dict[str, Any] = {}
         for name in self.seconds:
@@ -137,12 +138,7 @@ def measure(
     """Time every scenario; yield what was found, and on what, by name."""
     for group in dict.fromkeys((tuple(s.settings.items()), s.forks) for s in scenarios):
         chosen = [s for s in scenarios if (tuple(s.settings.items()), s.forks) == group]
-        kinds: dict[str, dict[str, str]] = {PLAIN: {}, LAKESTEP: {}}
-        if THREE in chosen and not quick:
-            kinds[NO_SYNC] = {"spark.lakestep.commit.syncFiles": "false"}
-        # What durable files cost is shown once.
-        compared = {s.name: [k for k in kinds if k != NO_SYNC or s is THREE] for s in chosen}
-        timings = {s.name: Timing(s, compared[s.name], seed) for s in chosen}
+        timings = {s.name: Timing(s, seed) for s in chosen}
         forks = 1 if quick else group[1]
         for fork in range(forks):
             folder = Path(tempfile.mkdtemp(dir=work))
@@ -153,14 +149,13 @@ def measure(
                             f"timing{index}",
                             folder,
                             root=None if kind == PLAIN else folder / f"timeline{index}",
-                            settings=dict(group[0]) | settings,
+                            settings=dict(group[0]),
                         )
                     )
-                    for index, (kind, settings) in enumerate(kinds.items())
+                    for index, kind in enumerate((PLAIN, LAKESTEP))
                 }
                 for s in chosen:
-                    own = {kind: drivers[kind] for kind in compared[s.name]}
-                    on = _run(folder, own, s, timings[s.name], quick=quick)
+                    on = _run(folder, drivers, s, timings[s.name], quick=quick)
                     if fork == forks - 1:
                         on["rounds"] *= forks
                         yield s.name, {"on": {**on, "forks": forks}, **timings[s.name].summary()}
@@ -172,7 +167,8 @@ def _run(
     """Run a scenario in these drivers; return on what."""
     folders = [folder / f"tables{index}" for index in range(len(drivers))]
     if scenario.made_once:
-        copy_tables(drivers.values(), folders, scenario.tables, folder)
+        model = folder.parent / "-".join(scenario.tables)
+        copy_tables(drivers.values(), folders, scenario.tables, model)
     else:
         for driver, own in zip(drivers.values(), folders, strict=True):
             make_tables(driver, str(own), scenario.tables)
@@ -231,13 +227,12 @@ def table(results: dict[str, Any]) -> str:
     """Return the results as Markdown."""
     lines = [
         "| statements | plain Delta | Lakestep | ÷ plain Delta | 95 % interval | goal | floor |"
-        " no fsync | rounds | load | date |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        " rounds | load | date |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name, scenario in results["scenarios"].items():
         kinds = scenario["kinds"]
         ours, plain = kinds[LAKESTEP], kinds[PLAIN]
-        no_sync = f"{kinds[NO_SYNC]['ratio']:.2f}" if NO_SYNC in kinds else ""
         cells = [
             f"{plain['median_s']:.2f} s",
             f"{ours['median_s']:.2f} s",
@@ -245,7 +240,6 @@ def table(results: dict[str, Any]) -> str:
             "{:.2f} to {:.2f}".format(*ours["ratio_95"]),
             str(scenario["goal"]),
             str(scenario["floor"]),
-            no_sync,
             _rounds(scenario["on"]),
             f"{scenario['on']['load']:.1f}",
             scenario["on"]["date"],

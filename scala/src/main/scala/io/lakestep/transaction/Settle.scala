@@ -156,10 +156,15 @@ private[transaction] final class Settle(world: World) {
       })
   }
 
-  /** Whether the state agrees with our last listed commit, which may have landed in a deleted slot. */
+  /**
+   * Whether the state agrees with our last listed commit, which may have landed in a deleted slot.
+   * Of three commits and more the state does not say which one it holds, before it holds all.
+   */
   private def isInState(job: Job, head: Long, own: LogCommit): Boolean =
     states.stateAt(job.table.path, head).txnVersion(job.appId).map(StateMark.of).exists { mark =>
-      mark.entry > job.entry.number || own.mark.exists(m => mark == StateMark(m.entry, m.status))
+      def isClear = mark.status != MarkStatus.Partly || job.table.commits == 2
+      mark.entry > job.entry.number ||
+      isClear && own.mark.exists(m => mark == StateMark(m.entry, m.status))
     }
 
   private def byState(job: Job, tail: LogTail, head: Long): Next = {
