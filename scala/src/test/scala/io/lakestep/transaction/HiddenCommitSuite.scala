@@ -212,6 +212,42 @@ final class HiddenCommitSuite extends AnyFunSuite {
     assert(s.end().contains(4L))
   }
 
+  test("a part of three that landed in a deleted slot is not undone") {
+    val lake = Lake.inMemory()
+    lake.create("A", "a1", "a2")
+    val path = lake.path("A")
+    // The first part is in, a foreign DELETE follows, and all that is cleaned up. A client that knows
+    // of none of this puts the first two parts into the same slots again.
+    val owner = lake.client(new CommitObserver {
+      override def beforePublish(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+        if (part == 2 && slot == 2) {
+          val first = lake.store.get(TablePath.slot(path, 1)).get
+          lake.foreign("A", lake.remove("a1"))
+          lake.foreign("A", lake.add("f"))
+          JsonStates.cleanUp(lake.store, path)
+          lake.store.putIfAbsent(TablePath.slot(path, 1), first)
+          ()
+        }
+    })
+    val txn = lake.begin(owner)
+    lake.stage(txn, "A", 0, lake.add("x1"))
+    lake.stage(txn, "A", 0, lake.remove("a1"), lake.add("x2"))
+    lake.stage(txn, "A", 0, lake.add("x3"))
+    owner.commit(txn, Seq(lake.written("A", 0).copy(oneCommit = false))) match {
+      case CommitOutcome.Conflicted(c, _) => assert(c.rule == ConflictCheck.LogCleanedUp)
+      case other => fail(other.toString)
+    }
+    val marks = (1L to 2L).map(lake.log("A").read(_).flatMap(_.mark).map(_.part))
+    assert(marks == Seq(Some(1), Some(2)))
+    // What the state does not tell is left, and said; the file that others deleted stays so.
+    val live = lake.states.stateAt(path, lake.head("A")).files.keySet
+    assert(live == Set("a2", "f", "x1"))
+    lake.client().describe(txn.id) match {
+      case TransactionStatus.RolledBack(_, _, residue) => assert(residue.exists(_.contains("x1")))
+      case other => fail(other.toString)
+    }
+  }
+
   /**
    * Version 1 of A is foreign and makes the entry conflict, 2 is foreign too, 3 is the CLOSE that
    * settles the entry, 4 is foreign. There are checkpoints of 1 and 4, and 0 to 2 are cleaned up.
