@@ -101,6 +101,9 @@ final case class EntryTable(
 
   /** How many commits the table holds when the entry is completed. */
   def commits: Int = parts + 1 - first
+
+  /** The commit that the table holds while its state says `Partly`, where it can be but one. */
+  def partly: Option[Int] = Option.when(commits == 2)(first)
 }
 
 final case class SlotStamp(sizeBytes: Long, modifiedMs: Long)

@@ -269,7 +269,7 @@ private[transaction] final class Publish(world: World) {
             else Vote.Published(Vector(head))
           )
         case Some(StateMark(_, MarkStatus.Partly)) =>
-          Option.when(job.table.commits == 2)(job.table.first).orElse(alone).orElse(counted) match {
+          job.table.partly.orElse(alone).orElse(counted) match {
             case Some(part) if part >= job.last => Left(published(job, walk.copy(slots = slots)))
             case Some(part)
                 if job.isAlone || isFenced(job, state) || allows(job, part + 1, state) =>

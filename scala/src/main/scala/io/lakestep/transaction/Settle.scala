@@ -158,11 +158,11 @@ private[transaction] final class Settle(world: World) {
 
   /**
    * Whether the state agrees with our last listed commit, which may have landed in a deleted slot.
-   * Of three commits and more the state does not say which one it holds, before it holds all.
+   * Of three commits and more the state does not say which of them it holds, before it holds all.
    */
   private def isInState(job: Job, head: Long, own: LogCommit): Boolean =
     states.stateAt(job.table.path, head).txnVersion(job.appId).map(StateMark.of).exists { mark =>
-      def isClear = mark.status != MarkStatus.Partly || job.table.commits == 2
+      def isClear = mark.status != MarkStatus.Partly || job.table.partly.isDefined
       mark.entry > job.entry.number ||
       isClear && own.mark.exists(m => mark == StateMark(m.entry, m.status))
     }

@@ -5,11 +5,13 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 import io.lakestep.delta.ForeignWriters
 
 /** How an entry is to be published: from what a transaction planned, and from its tables' logs. */
-final class HowToPublish(logs: Map[String, TrueLog], attempt: Attempt) {
-  private val writes = attempt.writes.map(w => w.table -> w).toMap
+final class HowToPublish(logs: Map[String, TrueLog], planned: Vector[PlannedWrite]) {
+  private val writes = planned.map(w => w.table -> w).toMap
 
   private def pinned(table: String): Option[Header] =
-    writes.get(table).flatMap(w => logs(table).headers.lift(w.pin.toInt))
+    pin(table).flatMap(version => logs(table).headers.lift(version.toInt))
+
+  def pin(table: String): Option[Long] = writes.get(table).map(_.pin)
 
   def isClosed(table: String): Boolean = pinned(table).exists(_.isClosed)
 

@@ -107,21 +107,21 @@ final class Judge(
   }
 
   /** What every helper acts on must follow from what was planned, and from the logs at the pins. */
-  private def saysHowToPublish(c: CommitEntry): Unit =
-    planned.get(c.transaction.id).foreach { attempt =>
-      val known = new HowToPublish(logs, attempt)
-      val (dropped, kept) = c.tables.partition(t => world.dropped(t.path))
-      kept.foreach { t =>
-        def hold[A](what: String, said: A, is: A): Unit =
-          if (said != is)
-            violated(s"MODE entry ${c.number}, ${t.path}: $what is $said, and is $is at the pin")
-        hold("closed", t.closed, known.isClosed(t.path))
-        hold("conflictCapable", t.conflictCapable, known.isCapable(t.path))
-        hold("parts", t.parts, known.parts(t.path))
-        // It depends on the other tables, too.
-        if (dropped.isEmpty) hold("reserve", t.reserve, known.reserve(t.path))
-      }
+  private def saysHowToPublish(c: CommitEntry): Unit = {
+    val known = new HowToPublish(logs, planned.get(c.transaction.id).toVector.flatMap(_.writes))
+    val (dropped, kept) = c.tables.partition(t => world.dropped(t.path))
+    kept.foreach { t =>
+      def hold[A](what: String, said: A, is: A): Unit =
+        if (said != is)
+          violated(s"MODE entry ${c.number}, ${t.path}: $what is $said, and is $is at the pin")
+      hold("pin", Option(t.pin), known.pin(t.path))
+      hold("closed", t.closed, known.isClosed(t.path))
+      hold("conflictCapable", t.conflictCapable, known.isCapable(t.path))
+      hold("parts", t.parts, known.parts(t.path))
+      // It depends on the other tables, too.
+      if (dropped.isEmpty) hold("reserve", t.reserve, known.reserve(t.path))
     }
+  }
 
   private def ownMarks(t: SettledLog): Unit = {
     val parts = t.parts.map(_.mark.part)

@@ -86,7 +86,7 @@ private final class Trace(world: World, timeline: TrueTimeline, strict: Boolean)
       values.foreach(array.add)
     }
     val tables = entry.toVector.flatMap(_.tables).map(_.path)
-    lazy val how = new HowToPublish(logs, attempts(id))
+    val how = new HowToPublish(logs, attempts.get(id).toVector.flatMap(_.writes))
     names("writes", tables)
     names("capable", tables.filter(how.isCapable))
     names("two", tables.filter(how.parts(_) > 1))
