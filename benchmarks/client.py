@@ -151,6 +151,10 @@ class Client:
             )
         return counts
 
+    def held(self) -> list[int]:
+        """Return what the JVM holds: file systems, Delta logs, threads, and bytes of heap."""
+        return list(self._jvm.io.lakestep.testing.Held.now(self._spark._jsparkSession))
+
     def _requests(self) -> dict[str, int]:
         return dict(self._jvm.io.lakestep.testing.CountingFileSystem.requests())
 

@@ -1,5 +1,7 @@
 """How BEGIN, COMMIT and the first touch of a table grow: with tables, the timeline, and drivers.
 
+And whether a driver's memory grows with its transactions.
+
 The timelines are written file by file, from what one transaction left behind; Lakestep then reads
 them as it would any other. What is compared takes turns in one run.
 """
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import shutil
 import statistics
@@ -97,6 +100,22 @@ def touches(
     return {"rounds": rounds, **medians, "beyond_s": medians[LAKESTEP] - medians[PLAIN]}
 
 
+def memory(work: Path, transactions: int) -> dict[str, Any]:
+    """Return what a driver holds before and after so many transactions, each of one of 10 tables."""
+    jar = REPOSITORY / "target" / "lakestep-tests.jar"
+    settings = {"spark.jars": str(jar)}
+    with Driver("memory", work, root=work / "held", settings=settings) as driver:
+        names = tables(driver, work / "filled", 10)
+
+        def held(count: int) -> list[int]:
+            for turn in track(range(count), "memory", transient=True):
+                driver.call("timed", statements=transaction([names[turn % len(names)]]))
+            return list(driver.call("held"))
+
+        before = held(transactions // 5)
+        return {"transactions": transactions, "before": before, "after": held(transactions)}
+
+
 def timeline(root: Path, model: Path, entries: int, logs: int) -> None:
     """Write a timeline of finished entries over so many tables, each like that of the model."""
     folder = root / "timeline"
@@ -114,8 +133,15 @@ def timeline(root: Path, model: Path, entries: int, logs: int) -> None:
         content = json.dumps(entry).encode()
         previous = blake3(content).hexdigest()
         outcome |= {"number": number, "entryHash": previous, "slots": [[turn + 1]]}
-        (folder / f"{number:020}.json").write_bytes(content)
-        (folder / f"{number:020}.outcome.json").write_bytes(json.dumps(outcome).encode())
+        _put(f"{folder}/{number:020}.json", content)
+        _put(f"{folder}/{number:020}.outcome.json", json.dumps(outcome).encode())
+
+
+def _put(file: str, content: bytes) -> None:
+    """Write a new file; a million of them by pathlib would take minutes more."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    os.write(descriptor, content)
+    os.close(descriptor)
 
 
 def timelines(
@@ -179,8 +205,9 @@ def side_by_side(
         taken = [driver.answer() for driver, _ in together]
         return count * times / (time.monotonic() - began), taken
 
+    # Cold, a driver fills both cores by compiling.
     for kind in kinds:
-        run(len(drivers), kind, transactions // 2)
+        run(len(drivers), kind, 2 * transactions)
     result: dict[str, Any] = {}
     for count in track([n for n in (1, 2, 4) if n <= len(drivers)], "drivers", transient=True):
         ran = {kind: run(count, kind, transactions) for kind in chance.sample(list(kinds), 2)}
@@ -199,7 +226,7 @@ def page(found: dict[str, Any]) -> str:
     def ms(seconds: float) -> str:
         return f"{1000 * seconds:.0f} ms"
 
-    touch = found["touches"]
+    touch, held = found["touches"], found["memory"]
     return "\n\n".join(
         (
             f"Run of {found['date']}, load {found['load']:.1f} at its begin.",
@@ -256,6 +283,16 @@ def page(found: dict[str, Any]) -> str:
                     for count, d in found["drivers"].items()
                 ],
             ),
+            pages.table(
+                ["a driver holds", "file systems", "Delta logs", "threads", "heap"],
+                [
+                    [when, *map(str, counts), f"{heap / 2**20:.0f} MiB"]
+                    for when, (*counts, heap) in (
+                        ("at first", held["before"]),
+                        (f"{held['transactions']} transactions later", held["after"]),
+                    )
+                ],
+            ),
         )
     )
 
@@ -290,9 +327,10 @@ def main() -> None:
         # First what compares drivers, while all have done the same.
         both = {LAKESTEP: ours, PLAIN: plain}
         found["touches"] = touches(both, work, 3 if quick else 15, chance)
-        found["drivers"] = side_by_side([ours, *others], work, 4 if quick else 8, chance)
+        found["drivers"] = side_by_side([ours, *others], work, 4 if quick else 10, chance)
         sized = {2: 5, 8: 3} if quick else {2: 16, 32: 8, 200: 5}
         found["commits"] = commits(ours, work, sized, chance)
+    found["memory"] = memory(work, 30 if quick else 300)
     # Millions of files want the memory that drivers take.
     found["timelines"] = timelines(work, sizes, 5 if quick else 25, chance, seed)
     Console(highlight=False).print(page(found), soft_wrap=True)

@@ -94,7 +94,7 @@ THREE = Scenario(
 # Delta, which takes the JVM longer to compile: after three rounds it was not done.
 FEWER = {"quick": False, "rounds": 7, "warm_up": 6}
 # Work of seconds, of which the JVM compiles so much that two of them never do the same.
-FORKED = {"rounds": 5, "warm_up": 5, "forks": 2}
+FORKED = {"rounds": 5, "warm_up": 4, "forks": 2}
 
 GENERATED = (
     THREE,

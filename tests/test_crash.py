@@ -304,3 +304,26 @@ def test_what_a_foreign_commit_built_upon_is_kept_and_listed(drivers, plain, tmp
     assert all(file in residue for file in undone["residue"])
     assert session.sql("RECOVER") == []
     check(lake, [FOREIGN, FOREIGN], session, plain)
+
+
+def test_a_rollback_that_leaves_something_is_told_and_not_run_again(drivers, tmp_path):
+    driver, other = drivers(2)
+    lake = Lake(tmp_path, 2)
+    session = driver.session(lake.root)
+    with driver.halts("published:1") as halts:
+        update = "UPDATE {} SET v = concat(v, '+')"
+        commit = session.start_sql("; ".join(["BEGIN", *lake.sql(update), "COMMIT"]))
+        halts.during(commit)
+        assert halts.reached() == "published:1"
+        rewrite(lake.tables[0], 1)
+        rewrite(lake.tables[1], 1)
+        halts.go()
+        with pytest.raises(DriverError) as error:
+            commit.result(TIMEOUT_S)
+    told = error.value
+    assert (told.condition, told.sql_state) == ("LAKESTEP_ROLLED_BACK_WITH_RESIDUE", "40003")
+    undone, _ = lake.rolled_back(1)["tables"]
+    assert undone["residue"] and all(file in told.parameters["residue"] for file in undone["residue"])
+    assert lake.entry_numbers() == [1]
+    session.sql("ROLLBACK", "SELECT 1")
+    assert other.session(lake.root).sql("RECOVER") == []

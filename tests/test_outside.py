@@ -153,3 +153,26 @@ def test_statement_that_writes_finishes_the_transaction_first(held, lake):
     assert session.sql(both(lake, JOIN)) == [NEW]
     finish()
     lake.check_timeline()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["VACUUM delta.`{1}` RETAIN 0 HOURS", "ALTER TABLE mine RENAME TO yours"],
+)
+def test_what_would_take_files_from_under_an_unfinished_entry_finishes_it_first(
+    drivers, lake, statement
+):
+    writer, survivor = drivers(2)
+    session = survivor.session(
+        lake.root, **{"spark.databricks.delta.retentionDurationCheck.enabled": "false"}
+    )
+    session.sql(f"CREATE OR REPLACE TABLE mine USING delta LOCATION '{lake.tables[0]}'")
+    with writer.halts("published:1") as halts:
+        commit = writer.session(lake.root).start_sql("BEGIN", *lake.sql(UPDATE), "COMMIT")
+        halts.during(commit)
+        assert halts.reached() == "published:1"
+        writer.kill()
+    session.sql(statement.format(*lake.tables))
+    assert lake.outcome(1)["outcome"] == "completed"
+    session.sql("DROP TABLE IF EXISTS mine", "DROP TABLE IF EXISTS yours")
+    assert session.sql(both(lake, JOIN)) == [NEW]

@@ -63,3 +63,51 @@ def test_commit_over_a_checkpoint_of_other_transactions_is_no_conflict(
     spark.sql("COMMIT")
     assert len(rows(spark, name)) == 15
     assert (99, "x") in rows(spark, name)
+
+
+def replaced(session, name, column):
+    """Drop a table of one version and make another one of one version."""
+    session.sql(f"DROP TABLE {name}")
+    session.sql(f"CREATE TABLE {name} USING delta AS SELECT 7 AS id, 'new' AS {column}")
+
+
+def is_gone(error):
+    assert error.value.getCondition() == "LAKESTEP_CONFLICT"
+    return error.value.getMessageParameters()["rule"] == "table-is-gone"
+
+
+@pytest.mark.parametrize("level", ["SNAPSHOT", "SERIALIZABLE"])
+def test_table_that_is_created_again_after_it_was_read_is_not_written(
+    spark, other_session, table, rows, plain, level
+):
+    name, beside = table("read_first", rows=()), table("read_beside")
+    spark.sql(f"BEGIN ISOLATION LEVEL {level}")
+    assert rows(spark, name) == []
+    replaced(other_session, name, "w")
+    spark.sql(f"INSERT INTO {beside} VALUES (4, 'x')")
+    # The names and types are those of now: nothing but the table itself tells.
+    spark.sql(f"INSERT INTO {name} VALUES (8, 'x')")
+    with pytest.raises(PySparkException) as raised:
+        spark.sql("COMMIT")
+    assert is_gone(raised)
+    spark.sql("ROLLBACK")
+    assert rows(spark, beside) == ROWS
+    insert(spark, name, 8)
+    where = spark.sql(f"DESCRIBE DETAIL {name}").first()["location"]
+    told = plain.ask("sql", text=f"SELECT id, w FROM delta.`{where}` ORDER BY id")
+    assert told == ['[7, "new"]', '[8, "x"]']
+
+
+@pytest.mark.parametrize("modes", ["", "READ ONLY"])
+def test_table_that_is_created_again_is_not_read_on(spark, other_session, table, rows, modes):
+    name, beside = table("read_on", rows=()), table("read_on_beside")
+    spark.sql(f"BEGIN {modes}")
+    assert rows(spark, name) == []
+    assert rows(spark, beside) == ROWS
+    replaced(other_session, name, "v")
+    with pytest.raises(PySparkException) as raised:
+        rows(spark, name)
+    assert is_gone(raised)
+    assert rows(spark, beside) == ROWS
+    spark.sql("ROLLBACK")
+    assert rows(spark, name) == [(7, "new")]

@@ -128,22 +128,26 @@ final case class MetaData(body: ObjectNode) extends Action {
 
   /**
    * Whether files that were written under this metadata can be read under another: the same
-   * partitioning, and every column is still there with its type and its name inside the files.
+   * partitioning, and every column is still there with its type and its name inside the files, and
+   * may be null if it might before.
    */
   def isFitFor(later: MetaData): Boolean =
     body.path("partitionColumns") == later.body.path("partitionColumns") &&
       property(MetaData.Mapping) == later.property(MetaData.Mapping) && {
         val there = later.columns
-        columns.forall { case (name, column) => there.get(name).contains(column) }
+        columns.forall { case (name, (column, isNullable)) =>
+          there.get(name).exists(later => later._1 == column && (later._2 || !isNullable))
+        }
       }
 
-  /** By name: type, and what maps the column to its name inside the files. */
-  private def columns: Map[String, Seq[JsonNode]] =
+  /** By name: type, and what maps the column to its name inside the files; whether it may be null. */
+  private def columns: Map[String, (Seq[JsonNode], Boolean)] =
     try
       Json.parse(string("schemaString").getOrElse("{}")).path("fields").elements.asScala.map {
         field =>
           val mapping = field.path("metadata").path("delta.columnMapping.physicalName")
-          field.path("name").asText -> Seq(field.path("type"), mapping)
+          val isNullable = field.path("nullable").asBoolean(true)
+          field.path("name").asText -> (Seq(field.path("type"), mapping) -> isNullable)
       }.toMap
     catch { case _: java.io.IOException => Map.empty }
 }

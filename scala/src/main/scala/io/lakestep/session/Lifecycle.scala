@@ -119,6 +119,10 @@ object Lifecycle {
             other.left.toOption.flatten.foreach(error.addSuppressed)
             throw error
         }
+      case CommitOutcome.LeftResidue(conflict, entry, residue) =>
+        Sessions.met(session, transaction.id, conflict)
+        forget(session, transaction)
+        throw ConflictError.leftResidue(transaction.id, conflict, entry, residue)
       case CommitOutcome.Unknown(cause, _) =>
         forget(session, transaction)
         throw Errors.caused(

@@ -106,6 +106,16 @@ final class SessionTransaction(
       if (!file.getFileSystem(conf).exists(file)) throw ConflictError.tableGone(id, table)
     }
 
+  /**
+   * To be called when a statement has loaded the table, and before it reads any data.
+   *
+   * Condition: LAKESTEP_CONFLICT, when others have made the table anew since it was pinned: what was
+   * loaded may be theirs.
+   */
+  def checkPinned(overlay: Path): Unit = table(overlay).foreach { touched =>
+    if (!database.isThere(touched.uri, touched.pinned)) throw ConflictError.tableGone(id, touched)
+  }
+
   private def touch(canonical: Path, conf: Configuration): Option[TouchedTable] =
     if (!canonical.getFileSystem(conf).exists(new Path(canonical, "_delta_log"))) None
     else {
@@ -146,7 +156,7 @@ final class SessionTransaction(
   def onlyRead: Seq[ReadTable] = {
     val staged = StagedWrites.of(id)
     for (table <- touched if !staged.contains(table.base.toString); what <- table.reads)
-      yield ReadTable(table.uri, table.name, table.pin, what)
+      yield ReadTable(table.uri, table.name, table.pin, what, Some(table.pinned))
   }
 
   /** Tables with staged commits, in the order of their first touch. */

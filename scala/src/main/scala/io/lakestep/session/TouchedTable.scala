@@ -37,7 +37,10 @@ final class TouchedTable(val base: Path, val pinned: Pin, val overlay: Path) {
   /** The first facts are those of the pinned snapshot; a feature switched on later is added. */
   def learn(found: TableFacts): Unit = synchronized {
     facts = facts match {
-      case None => Some(found)
+      case None =>
+        // Others may have made it anew between the pin and this.
+        snapshot = snapshot.filter(_.metadata.id == found.tableId)
+        Some(found)
       case Some(first) =>
         Some(
           first.copy(
@@ -120,7 +123,8 @@ final class TouchedTable(val base: Path, val pinned: Pin, val overlay: Path) {
       rowTracking = known.rowTracking,
       rowIdHighWaterMark = known.rowIdHighWaterMark,
       pinned = Some(known.pinned),
-      reads = reads
+      reads = reads,
+      pinnedAs = Some(pinned)
     )
   }
 }

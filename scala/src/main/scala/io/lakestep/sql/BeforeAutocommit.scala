@@ -3,6 +3,8 @@ package io.lakestep.sql
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan}
+import org.apache.spark.sql.delta.DeltaTableUtils
+import org.apache.spark.sql.execution.command.AlterTableRenameCommand
 
 import io.lakestep.delta.DeltaReference
 import io.lakestep.session.{Autocommit, InternalClones, Sessions}
@@ -16,7 +18,7 @@ private[sql] object BeforeAutocommit {
   def apply(session: SparkSession, command: Command): Unit =
     if (keepsWhatItReads(command) &&
       !Sessions.isOpen(session) && !InternalClones.contains(session))
-      Autocommit.beforeWrite(session, tables(command).distinct)
+      Autocommit.beforeWrite(session, (tables(command) ++ renamed(session, command)).distinct)
 
   /** Not DROP, for example: that is also the way out when an entry cannot be finished. */
   private def keepsWhatItReads(command: Command): Boolean =
@@ -27,7 +29,16 @@ private[sql] object BeforeAutocommit {
     }
 
   /** Reasons for which commands are refused in transactions that keep what they read outside. */
-  private val Keeping = Set("CREATE_TABLE", "CLONE", "NOT_DELTA")
+  private val Keeping = Set("CREATE_TABLE", "CLONE", "NOT_DELTA", "VACUUM", "RENAME")
+
+  /** RENAME moves the folder of a managed table, in which nobody would find the entry's commit again. */
+  private def renamed(session: SparkSession, command: Command): Seq[Path] = command match {
+    case AlterTableRenameCommand(name, _, false) =>
+      val catalog = session.sessionState.catalog
+      val table = Option.when(catalog.tableExists(name))(catalog.getTableMetadata(name))
+      table.filter(DeltaTableUtils.isDeltaTable).map(t => new Path(t.location)).toSeq
+    case _ => Nil
+  }
 
   /** Of these the ones that it changes, and does not only read. */
   def targets(command: Command): Seq[Path] = {

@@ -76,6 +76,7 @@ final case class StatementExec(
             "table" -> shown(path),
             "transaction" -> transaction.id
           )
+        case Some(transaction) => transaction.checkPinned(path)
         case None if OverlayPath.isOverlay(path) =>
           throw Errors("LAKESTEP_DATAFRAME_OF_ENDED_TRANSACTION", "table" -> shown(path))
         case _ =>

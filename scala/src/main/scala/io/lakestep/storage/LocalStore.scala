@@ -66,17 +66,28 @@ final class LocalStore(durable: Boolean = true) extends ObjectStore {
 
   override def get(path: String): Option[Array[Byte]] = {
     val file = LocalPath(path)
-    def read() =
-      if (Files.isDirectory(file)) None
-      else Some(Using.resource(new FileInputStream(file.toFile))(_.readAllBytes()))
+    // Not by a channel, which an interrupt closes.
+    def read() = Using.resource(new FileInputStream(file.toFile))(_.readAllBytes())
     try
-      try read()
+      try Some(read())
       catch {
         // It may have come between the two looks.
-        case _: IOException => if (Files.exists(file)) read() else None
+        case _: IOException => Option.when(isFile(file))(read())
       }
     catch { case e: IOException => throw readFailed(path, e) }
   }
+
+  /** Throws where nobody may look, or the disk does not answer: that is not to be taken for absent. */
+  private def isFile(file: Path): Boolean =
+    try Files.readAttributes(file, classOf[BasicFileAttributes]).isRegularFile
+    catch {
+      case _: NoSuchFileException => false
+      // Java has no name for what lies below a file.
+      case _: IOException if parents(file).exists(Files.isRegularFile(_)) => false
+    }
+
+  private def parents(file: Path): Iterator[Path] =
+    Iterator.iterate(file.getParent)(_.getParent).takeWhile(_ != null)
 
   override def list(dir: String, from: String): Vector[StoredFile] =
     within(dir)(_.filter(nameOf(_) >= from).flatMap(stored).toVector.sortBy(_.name))
@@ -104,7 +115,9 @@ final class LocalStore(durable: Boolean = true) extends ObjectStore {
       )
     } catch { case _: NoSuchFileException => None }
 
-  override def exists(path: String): Boolean = Files.isRegularFile(LocalPath(path))
+  override def exists(path: String): Boolean =
+    try isFile(LocalPath(path))
+    catch { case e: IOException => throw readFailed(path, e) }
 
   override def delete(path: String): Unit = {
     val file = LocalPath(path)

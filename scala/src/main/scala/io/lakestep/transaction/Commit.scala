@@ -46,10 +46,13 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       case (Left(cause), None) => throw cause
       case (Right(Vector()), None) => CommitOutcome.NothingToCommit
       case (Right(all), None) =>
+        // What takes its own change back has still been read.
+        val unchanged = staged.toSeq.flatten.collect { case Right(s) if s.changes.isEmpty => s.table }
+        val read = reads.toVector ++ unchanged.flatMap(_.asRead)
         refuseOneLogTwice(all)
         lateAbort(txn)(inParallel(all)(persist(txn, _))) match {
           case Some(conflict) => CommitOutcome.Conflicted(conflict)
-          case None => order(txn, all, reads.toVector, options.maxAttempts)
+          case None => order(txn, all, read, options.maxAttempts)
         }
     }
   }
@@ -71,15 +74,10 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
   /** Steps 1 and 4. What was staged is gone when the table was deleted, or another is there. */
   private def stage(txn: BegunTransaction, table: WrittenTable): Either[Conflict, Staged] =
     log(table.path).staged(txn.id, table.pin, table.stagedTo).map(flatten(txn, table, _))
-      .toRight(gone(table))
+      .toRight(gone(table.name, table.path))
 
-  private def gone(table: WrittenTable): Conflict = Evidence(
-    ConflictCheck.TableGone,
-    table.name,
-    TablePath.normalise(table.path),
-    None,
-    Vector.empty
-  )
+  private def gone(name: String, path: String): Conflict =
+    Evidence(ConflictCheck.TableGone, name, TablePath.normalise(path), None, Vector.empty)
 
   private def flatten(
       txn: BegunTransaction,
@@ -239,10 +237,17 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       val hash = Json.blake3(TimelineCodec.encode(entry))
       finish.own(entry, hash, changes) match {
         case Finished.Completed(slots) => CommitOutcome.Committed(entry, slots)
-        case Finished.RolledBack(conflict, _) =>
-          CommitOutcome.Conflicted(conflict, Some(entry.number))
+        case Finished.RolledBack(conflict, residue) =>
+          val left = Residue.visible(residue)
+          if (left.isEmpty) CommitOutcome.Conflicted(conflict, Some(entry.number))
+          else CommitOutcome.LeftResidue(conflict, entry.number, left)
       }
-    } catch { case NonFatal(e) => CommitOutcome.Unknown(e, Some(entry.number)) }
+    } catch {
+      case e @ (NonFatal(_) | _: LinkageError) => CommitOutcome.Unknown(e, Some(entry.number))
+      case e: InterruptedException =>
+        Thread.currentThread.interrupt()
+        CommitOutcome.Unknown(e, Some(entry.number))
+    }
 
   /** Step 5b: finishes entries that write what we wrote, and what we read if that counts. */
   private def help(
@@ -291,15 +296,15 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
   private def checkTable(s: Staged, reads: Option[ReadSet]): Either[Conflict, Checked] = {
     val ours = OurChanges.of(s.changes.parts, reads)
       .copy(vectorUpdates = RowMerge.vectorUpdates(s.changes))
-    val walked = walk(s.log, s.table.name, s.table.pin, ours)
+    val walked = walk(s.log, s.table.name, s.table.pin, s.table.pinnedAs, ours)
     // After the listing: what was dropped before it, and perhaps made anew, has lost its binding.
     val checked =
-      if (bindings.holds(s.table.path, s.binding))
+      if (bindings.holds(s.table.path, s.binding) && s.table.pinnedAs.forall(_.isOf(Some(s.binding.log))))
         walked.filterOrElse(
           seen => !late.mayBeIn(s.log, s.binding.log, s.table.pin, seen._1),
           cleaned(s.table.name, s.log)
         )
-      else Left(gone(s.table))
+      else Left(gone(s.table.name, s.table.path))
     for {
       seen <- checked
       (tail, head, commits) = seen
@@ -333,14 +338,19 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
   }
 
   private def checkRead(read: ReadTable): Either[Conflict, EntryRead] =
-    walk(log(read.path), read.name, read.pin, ConflictCheck.reading(read.reads)).flatMap {
-      case (tail, head, _) =>
-        val known = bindings.find(read.path).fold("")(_.log)
-        Either.cond(
-          !late.mayBeIn(log(read.path), known, read.pin, tail),
-          EntryRead(known, read.path, read.name, read.pin, head, read.reads),
-          cleaned(read.name, log(read.path))
-        )
+    walk(
+      log(read.path),
+      read.name,
+      read.pin,
+      read.pinnedAs,
+      ConflictCheck.reading(read.reads)
+    ).flatMap { case (tail, head, _) =>
+      val found = bindings.find(read.path).map(_.log)
+      val known = found.getOrElse("")
+      if (!read.pinnedAs.forall(_.isOf(found))) Left(gone(read.name, read.path))
+      else if (late.mayBeIn(log(read.path), known, read.pin, tail))
+        Left(cleaned(read.name, log(read.path)))
+      else Right(EntryRead(known, read.path, read.name, read.pin, head, read.reads))
     }
 
   /** What the transaction read cannot be told any more. */
@@ -353,6 +363,7 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       log: TableLog,
       name: String,
       pin: Long,
+      pinned: Option[Pin],
       ours: OurChanges,
       attempts: Int = 10): Either[Conflict, (LogTail, Long, Vector[LogCommit])] = {
     val tail = log.tail(pin)
@@ -360,12 +371,13 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     tail.head match {
       case None if pin < 0 => Right((tail, -1L, Vector.empty))
       case None => conflict(ConflictCheck.TableGone)
-      case Some(head) if head < pin => conflict(ConflictCheck.TableGone)
+      case Some(head) if head < pin || !pinned.forall(_.isIn(tail)) =>
+        conflict(ConflictCheck.TableGone)
       case Some(_) if !tail.isCompleteFrom(pin + 1) => conflict(ConflictCheck.LogCleanedUp)
       case Some(head) =>
         val commits = (pin + 1 to head).toVector.map(log.read)
         if (commits.exists(_.isEmpty)) {
-          if (attempts > 0) walk(log, name, pin, ours, attempts - 1)
+          if (attempts > 0) walk(log, name, pin, pinned, ours, attempts - 1)
           else conflict(ConflictCheck.LogCleanedUp)
         } else {
           val read = commits.flatten

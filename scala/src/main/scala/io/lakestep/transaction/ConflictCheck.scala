@@ -84,6 +84,9 @@ object ConflictCheck extends ConflictRules {
   /** The table, or its log, is not the one that was validated. */
   val TableGone = "table-is-gone"
 
+  /** A data file of the transaction was deleted before somebody else could publish it. */
+  val FileGone = "data-file-is-gone"
+
   /** The log was cleaned up, and the table's state does not exclude a conflict. */
   val LogCleanedUp = "log-cleaned-up"
 

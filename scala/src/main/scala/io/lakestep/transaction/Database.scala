@@ -94,6 +94,10 @@ final class Database private[lakestep] (
   def pinned(txn: BegunTransaction, tablePath: String, notBelow: Long): Pin =
     pins(txn, tablePath, notBelow)
 
+  /** Whether the table that was pinned is still at its path, as far as its log tells. */
+  def isThere(tablePath: String, pin: Pin): Boolean =
+    pin.slot.isEmpty || pin.isIn(world.log(tablePath).tail(pin.version))
+
   /**
    * Step 13: where a transaction goes on whose COMMIT met a conflict before the order point. The
    * statements before `statement` read and staged nothing but what the snapshot of now has, too.
@@ -119,7 +123,10 @@ final class Database private[lakestep] (
   private def isUnchanged(now: BegunTransaction, table: FirstTouch): Boolean =
     try
       !amendments.checksKeptPins ||
-        table.pin.slot.isDefined && pinned(now, table.path, table.pin.version) == table.pin
+        table.pin.slot.isDefined && {
+          val again = pinned(now, table.path, table.pin.version)
+          again.copy(log = None) == table.pin.copy(log = None) && table.pin.isOf(again.log)
+        }
     catch { case NonFatal(_) => false }
 
   /**

@@ -22,12 +22,12 @@ private[transaction] final class Finish(world: World) {
   def apply(entry: CommitEntry, hash: String): Finished = ending(entry, hash) {
     keep(timeline.entryFile(entry.number))
     def changes(index: Int) = world.changes(entry, entry.tables(index))
-    outcomeOf(entry, hash).getOrElse(decide(entry, hash, changes))
+    outcomeOf(entry, hash).getOrElse(decide(entry, hash, isOwner = false, changes))
   }
 
   /** The entry that the caller has just ordered, with its net actions table by table. */
   def own(entry: CommitEntry, hash: String, changes: Vector[NetChanges]): Finished =
-    ending(entry, hash)(decide(entry, hash, changes))
+    ending(entry, hash)(decide(entry, hash, isOwner = true, changes))
 
   private def ending(entry: CommitEntry, hash: String)(outcome: => Outcome): Finished = {
     val finished =
@@ -69,8 +69,12 @@ private[transaction] final class Finish(world: World) {
   }
 
   /** Steps 7 and 8. */
-  private def decide(entry: CommitEntry, hash: String, changes: Int => NetChanges): Outcome = {
-    val votes = publishAll(entry, changes)
+  private def decide(
+      entry: CommitEntry,
+      hash: String,
+      isOwner: Boolean,
+      changes: Int => NetChanges): Outcome = {
+    val votes = publishAll(entry, isOwner, changes)
     val existing =
       if (votes.exists(_.isInstanceOf[Vote.Settled])) outcomeOf(entry, hash) else None
     existing.getOrElse {
@@ -102,7 +106,10 @@ private[transaction] final class Finish(world: World) {
    * Fences first; then what foreign commits may still conflict with, then what is closed to them or
    * fenced, then blind appends. Each group at once, and only when all that was before it is in.
    */
-  private def publishAll(entry: CommitEntry, changes: Int => NetChanges): Vector[Vote] = {
+  private def publishAll(
+      entry: CommitEntry,
+      isOwner: Boolean,
+      changes: Int => NetChanges): Vector[Vote] = {
     val all = entry.tables.indices.toVector
     def isReserved(i: Int) = entry.tables(i).reserve.isDefined
     val fences = if (amendments.reservesFirst) all.filter(isReserved) else Vector.empty
@@ -117,7 +124,7 @@ private[transaction] final class Finish(world: World) {
     else
       groups.foldLeft(Vector.empty[(Int, Vote)]) { (votes, group) =>
         if (votes.forall(v => isIn(v._2)))
-          votes ++ inParallel(group)(i => i -> publish(entry, i, changes(i)))
+          votes ++ inParallel(group)(i => i -> publish(entry, i, isOwner, changes(i)))
         else votes
       }.sortBy(_._1).map(_._2)
   }
@@ -151,6 +158,10 @@ private[transaction] final class Finish(world: World) {
 }
 
 private[transaction] object Residue {
+
+  /** Of these what can still be seen. */
+  def visible(residue: Vector[String]): Vector[String] =
+    residue.filterNot(text => Settle.Gone.residue.exists(gone => text.endsWith(s": $gone")))
 
   /** What a rolled-back entry had to leave, each with its table. */
   def of(entry: CommitEntry, end: RolledBack): Vector[String] =

@@ -53,7 +53,7 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
     if (tail.slot(version).isEmpty && !tail.checkpoints.contains(version)) throw gone(path, version)
     if (bound.exists(b => late.mayBeIn(table, b.log, version, tail))) throw gone(path, version)
     observer.pinned(txn.id, path, version)
-    Pin(version, tail.slot(version).map(World.stamp))
+    Pin(version, tail.slot(version).map(World.stamp), bound.map(_.log))
   }
 
   /** The slot before the first mark of an entry after the snapshot, if there is such a mark. */

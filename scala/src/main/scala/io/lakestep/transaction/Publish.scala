@@ -48,7 +48,12 @@ private[transaction] final class Publish(world: World) {
    * @param last the part after which the work is done: 0, the fence, or the table's last one
    * @param read gives the table's net actions, which a walk may never need
    */
-  private case class Job(entry: CommitEntry, index: Int, last: Int, read: () => NetChanges) {
+  private case class Job(
+      entry: CommitEntry,
+      index: Int,
+      last: Int,
+      isOwner: Boolean,
+      read: () => NetChanges) {
     val table: EntryTable = entry.tables(index)
     val log: TableLog = world.log(table.path)
     lazy val changes: NetChanges = read()
@@ -68,17 +73,29 @@ private[transaction] final class Publish(world: World) {
       )
     val appId: String = Mark.appId(timeline.id, table.tableId)
 
+    /**
+     * A data file that was deleted: no version names the files of an entry that nobody has finished
+     * for days, so VACUUM takes them for garbage.
+     */
+    def lost(part: Int): Option[String] =
+      if (isOwner || part == 0 || !options.syncDataFiles) None
+      else changes.parts(part - 1).adds.flatMap { a =>
+        TablePath.dataFile(table.path, a.path) +:
+          a.deletionVector.flatMap(TablePath.deletionVectorFile(table.path, _)).toVector
+      }.find(file => !stores.forPath(file).exists(file))
+
     /** Whether nobody else can commit from the base to the last part: none of these opens it. */
     lazy val isAlone: Boolean =
       table.closed && changes.parts.flatMap(_.protocol).forall(ForeignWriters.isFenced)
   }
 
-  def apply(entry: CommitEntry, index: Int, changes: => NetChanges): Vote =
-    walk(Job(entry, index, entry.tables(index).parts, () => changes))
+  /** @param isOwner whether the caller has itself looked for every data file, just before the entry */
+  def apply(entry: CommitEntry, index: Int, isOwner: Boolean, changes: => NetChanges): Vote =
+    walk(Job(entry, index, entry.tables(index).parts, isOwner, () => changes))
 
   /** Only the fence of a table that has one; the vote says whether that, or more, is in the log. */
   def reserve(entry: CommitEntry, index: Int, changes: => NetChanges): Vote =
-    walk(Job(entry, index, last = 0, () => changes))
+    walk(Job(entry, index, last = 0, isOwner = true, () => changes))
 
   private def walk(job: Job): Vote = {
     val table = job.table
@@ -103,7 +120,7 @@ private[transaction] final class Publish(world: World) {
 
   @tailrec
   private def loop(job: Job, from: Walk, attempts: Int, unclear: Int): Vote =
-    advance(job, from, attempts) match {
+    advance(job, from, attempts).flatMap(walk => lost(job, walk).toLeft(walk)) match {
       case Left(vote) => vote
       case Right(walk) =>
         if (attempts == 0)
@@ -141,6 +158,10 @@ private[transaction] final class Publish(world: World) {
             loop(job, walk, attempts - 1, unclear - 1)
         }
     }
+
+  private def lost(job: Job, walk: Walk): Option[Vote] = job.lost(walk.part).map { file =>
+    Vote.Conflicting(evidence(job, ConflictCheck.FileGone, None, Vector(file)))
+  }
 
   /** Whether our put may have landed in a deleted slot: a checkpoint at or above it exists by now. */
   private def isDoubtful(now: LogTail, slot: Long): Boolean =

@@ -46,7 +46,7 @@ private[transaction] final class Settle(world: World) {
     try loop(Job(entry, index), options.publishAttempts, options.putAttempts)
     catch {
       // What was staged went with the table.
-      case NonFatal(_) if isAnotherLog(table) => SettledTable("gone", None, Vector("the table"))
+      case NonFatal(_) if isAnotherLog(table) => Settle.Gone
     }
   }
 
@@ -130,7 +130,7 @@ private[transaction] final class Settle(world: World) {
     val newest = fresh.head.getOrElse(head)
     val last = own.lastOption
       .filter(c => amendments.checksAfterPut && fresh.hasCheckpointFrom(c.version))
-    def void = last.exists(!isInState(job, newest, _))
+    def void = hidesCommits(own) || last.exists(!isInState(job, newest, _))
     val previousMs = commits.lastOption.flatMap(_.info).flatMap(_.inCommitTimestampMs)
       .orElse(tail.slot(head).map(_.modifiedMs)).orElse(job.table.inCommitTimestampMs)
     def stampsNow = commits.flatMap(_.actions).collect { case m: MetaData => m }.lastOption
@@ -154,6 +154,18 @@ private[transaction] final class Settle(world: World) {
           val since = commits.filter(c => c.version > parts.head.version && !job.isOwn(c))
           undo(head, UndoPlan(parts, since, around(job)), previousMs, stampsNow)
       })
+  }
+
+  /**
+   * Whether one of ours in the listing cannot be where its entry put it first: it stands in a slot
+   * that a clean-up had emptied, and others may have built upon ours in what it hides.
+   */
+  private def hidesCommits(own: Vector[LogCommit]): Boolean = {
+    val marks = own.flatMap(_.mark)
+    val isInOrder = marks.zip(marks.drop(1)).forall { case (m, next) =>
+      !m.settles && (next.settles || m.part < next.part)
+    }
+    amendments.checksAfterPut && !isInOrder
   }
 
   /**
@@ -225,7 +237,7 @@ private[transaction] final class Settle(world: World) {
     Put(head, MarkKind.Undo, plan, previousMs, stampsNow || restores)
   }
 
-  private def gone: Next = Done(SettledTable("gone", None, Vector("the table")))
+  private def gone: Next = Done(Settle.Gone)
 
   private def around(job: Job): UndoPlan.Surroundings = {
     val path = job.table.path
@@ -238,11 +250,10 @@ private[transaction] final class Settle(world: World) {
     }
     // The listing after the reading.
     lazy val before = read.filterNot(_ => isDoubtful)
-    lazy val originals: Map[String, LiveFile] =
-      before.fold(Map.empty[String, LiveFile])(_.liveFiles(job.changes.removes.map(_.path).toSet))
     val store = stores.forPath(path)
     UndoPlan.Surroundings(
-      original = p => originals.get(p).map(_.add),
+      originals = paths =>
+        before.fold(Map.empty[String, AddFile])(_.liveFiles(paths).view.mapValues(_.add).toMap),
       before = before,
       header = job.changes.before,
       exists = f =>
@@ -257,6 +268,9 @@ private[transaction] final class Settle(world: World) {
 }
 
 private[transaction] object Settle {
+
+  /** What was published in it went with the table. */
+  val Gone: SettledTable = SettledTable("gone", None, Vector("the table"))
 
   /** Of an UNDO commit that was cleaned up before anybody could note what it left. */
   val UnknownResidue = "unknown, as the log was cleaned up"

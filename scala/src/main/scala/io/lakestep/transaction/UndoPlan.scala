@@ -1,5 +1,8 @@
 package io.lakestep.transaction
 
+import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
+
 import io.lakestep.Json
 import io.lakestep.delta._
 
@@ -19,13 +22,13 @@ private[transaction] object UndoPlan {
   /**
    * What surrounds the change.
    *
-   * @param original the file as the table had it before, with its statistics
+   * @param originals those of these files that the table had before, with their statistics
    * @param before the state before the change, if it can still be read
    * @param exists whether a data file, and its deletion vector, is still there
    * @param fits whether files of the table as it was before can stand under this metadata
    */
   final case class Surroundings(
-      original: String => Option[AddFile],
+      originals: Set[String] => Map[String, AddFile],
       before: Option[TableState],
       header: Option[PinnedHeader],
       exists: FileAction => Boolean,
@@ -34,19 +37,23 @@ private[transaction] object UndoPlan {
 
   /**
    * @param own our published commits of the table
-   * @param since the commits of others after our first one, in order
+   * @param after the commits of others after our first one, in order
    */
-  def apply(own: Vector[LogCommit], since: Vector[LogCommit], around: Surroundings): UndoPlan = {
+  def apply(own: Vector[LogCommit], after: Vector[LogCommit], around: Surroundings): UndoPlan = {
+    val since = respelt(own, after)
     val files = Flatten.net(own)
     val adds = files.collect { case a: AddFile => a.path -> a }.toMap
     val removes = files.collect { case r: RemoveFile => r.path -> r }.toMap
-    val history = History(adds.keySet, own, since, around)
+    val restore = new Restore(removes.values ++ since.flatMap(_.files), around)
+    val history = History(adds.keySet, own, since, around, restore)
     val touched = since.flatMap(_.files).map(_.path).toSet
-    val restored = removes.values.toVector.sortBy(_.path).map(r => r -> restore(r, around))
+    val restored = removes.values.toVector.sortBy(_.path).map(r => r -> restore(r))
+    val header = undoHeader(own, since, around)
+    val stays = if (header.residue.contains(MetadataName)) own ++ since else since
     val fits =
-      since.flatMap(_.actions).collect { case m: MetaData => m }.lastOption.forall(around.fits)
+      stays.flatMap(_.actions).collect { case m: MetaData => m }.lastOption.forall(around.fits)
     val unrestorable = restored.collect {
-      case (r, add) if !fits || touched(r.path) || !around.exists(add) => r.path
+      case (r, add) if !fits || touched(r.path) || !add.exists(around.exists) => r.path
     }
     val builtUpon = adds.keySet.intersect(history.stuck)
     val keeps = removes.nonEmpty && (builtUpon.nonEmpty || (unrestorable.nonEmpty && adds.nonEmpty))
@@ -56,14 +63,27 @@ private[transaction] object UndoPlan {
     } else {
       val ours = adds.values.toVector.flatMap(a => history.live.get(a.path))
       val gone = (ours ++ history.reversedLive).map(remove(_, around.nowMs))
-      val back = restored.collect { case (r, add) if !unrestorable.contains(r.path) => add } ++
+      val back = restored.collect { case (r, Some(a)) if !unrestorable.contains(r.path) => a } ++
         history.restored
-      val header = undoHeader(own, since, around)
       UndoPlan(
         header.actions ++ gone.sortBy(_.path) ++ back.sortBy(_.path),
         (unrestorable ++ history.derived).distinct.sorted ++ header.residue
       )
     }
+  }
+
+  /** Clients escape paths differently: each file is called as the first commit that names it does. */
+  private def respelt(own: Vector[LogCommit], after: Vector[LogCommit]): Vector[LogCommit] = {
+    val spelt = (own ++ after).flatMap(_.files).reverseIterator.map(f => f.plainPath -> f.path).toMap
+    def called[A <: FileAction](file: A): ObjectNode =
+      file.body.deepCopy().put("path", spelt(file.plainPath))
+    after.map(c =>
+      c.copy(actions = c.actions.map {
+        case a: AddFile => AddFile(called(a))
+        case r: RemoveFile => RemoveFile(called(r))
+        case other => other
+      })
+    )
   }
 
   /** The same from states alone, where commits after the publish are gone. */
@@ -75,22 +95,22 @@ private[transaction] object UndoPlan {
     val removes = files.collect { case r: RemoveFile => r }
     val live = now.liveFiles((adds.map(_.path) ++ removes.map(_.path)).toSet)
     val missing = adds.filterNot(a => live.get(a.path).exists(_.dvId == a.dvId)).map(_.path)
-    val restored = removes.map(r => r -> restore(r, around))
-    val fits = changes.changesHeader || around.fits(now.metaData)
+    val restore = new Restore(removes, around)
+    val restored = removes.map(r => r -> restore(r))
+    val fits = around.fits(now.metaData)
     val unrestorable = restored.collect {
       case (r, add)
-          if !fits || !around.exists(
-            add
-          ) || (live.contains(r.path) && !adds.exists(_.path == r.path)) => r.path
+          if !fits || !add.exists(around.exists) ||
+            (live.contains(r.path) && !adds.exists(_.path == r.path)) => r.path
     }
     if (removes.nonEmpty && (missing.nonEmpty || (unrestorable.nonEmpty && adds.nonEmpty)))
       UndoPlan(Vector.empty, (adds.map(_.path) ++ removes.map(_.path)).distinct.sorted)
     else
       UndoPlan(
         adds.flatMap(a => live.get(a.path)).map(f => remove(f.add, around.nowMs)) ++
-          restored.collect { case (r, add) if !unrestorable.contains(r.path) => add },
+          restored.collect { case (r, Some(add)) if !unrestorable.contains(r.path) => add },
         (missing.filterNot(live.contains) ++ unrestorable).distinct.sorted ++
-          (if (changes.changesHeader) Vector("metadata") else Vector.empty)
+          (if (changes.changesHeader) Vector(MetadataName) else Vector.empty)
       )
   }
 
@@ -115,11 +135,12 @@ private[transaction] object UndoPlan {
         ours: Set[String],
         own: Vector[LogCommit],
         since: Vector[LogCommit],
-        around: Surroundings): History = {
+        around: Surroundings,
+        restore: Restore): History = {
       val (tainted, rearranging, building) = consumers(ours, since)
       val reversible = rearranging.filter { c =>
         c.actions.collect { case r: RemoveFile if !tainted(r.path) => r }
-          .forall(r => around.exists(restore(r, around)))
+          .forall(restore(_).exists(around.exists))
       }
       val consumed =
         (building ++ rearranging.diff(reversible)).flatMap(removedPaths).toSet & tainted
@@ -141,8 +162,8 @@ private[transaction] object UndoPlan {
         reversedLive =
           end.collect { case (path, add) if outputs(path) && !ours(path) => add }.toVector,
         restored = reversed.flatMap(_.actions).collect {
-          case r: RemoveFile if !tainted(r.path) => restore(r, around)
-        }
+          case r: RemoveFile if !tainted(r.path) => restore(r)
+        }.flatten
       )
     }
 
@@ -162,20 +183,33 @@ private[transaction] object UndoPlan {
       ReplayedState.of(since).liveFiles(tracked).map { case (path, f) => path -> f.add }
   }
 
-  private def restore(removed: RemoveFile, around: Surroundings): AddFile =
-    around.original(removed.path).filter(_.dvId == removed.dvId).getOrElse {
-      val body = Json.obj().put("path", removed.path)
-      Seq("partitionValues", "size").foreach(f =>
-        Option(removed.body.get(f)).foreach(body.set[com.fasterxml.jackson.databind.JsonNode](f, _))
-      )
-      if (!body.has("partitionValues")) body.putObject("partitionValues")
-      if (!body.has("size")) body.put("size", 0L)
-      body.put("modificationTime", around.nowMs)
-      Seq("stats", "tags", "deletionVector", "baseRowId", "defaultRowCommitVersion").foreach(f =>
-        Option(removed.body.get(f)).foreach(body.set[com.fasterxml.jackson.databind.JsonNode](f, _))
-      )
-      AddFile(body)
-    } match { case AddFile(body) => AddFile(body.deepCopy().put("dataChange", true)) }
+  /**
+   * Adds removed files back: as the table had them before, as a commit since has added them, or as the
+   * remove describes them. A remove need not tell size and partition; a file that nothing describes
+   * is not added back, as its rows would not be read.
+   */
+  private final class Restore(files: Iterable[FileAction], around: Surroundings) {
+    private lazy val before =
+      around.originals(files.collect { case r: RemoveFile => r.path }.toSet)
+    private val added = files.collect { case a: AddFile => a.path -> a }.toMap
+
+    def apply(removed: RemoveFile): Option[AddFile] =
+      before.get(removed.path).filter(_.dvId == removed.dvId)
+        .orElse(added.get(removed.path).filter(_.dvId == removed.dvId))
+        .orElse(described(removed))
+        .map(add => AddFile(add.body.deepCopy().put("dataChange", true)))
+
+    private def described(removed: RemoveFile): Option[AddFile] =
+      Option.when(Seq("partitionValues", "size").forall(removed.body.hasNonNull)) {
+        val body = Json.obj().put("path", removed.path).put("modificationTime", around.nowMs)
+        copy(removed, body, "partitionValues", "size", "stats", "tags", "deletionVector")
+        copy(removed, body, "baseRowId", "defaultRowCommitVersion")
+        AddFile(body)
+      }
+  }
+
+  private def copy(from: FileAction, to: ObjectNode, fields: String*): Unit =
+    fields.foreach(f => Option(from.body.get(f)).foreach(to.set[JsonNode](f, _)))
 
   private def remove(add: AddFile, nowMs: Long): RemoveFile = {
     val body = Json
@@ -184,24 +218,16 @@ private[transaction] object UndoPlan {
       .put("deletionTimestamp", nowMs)
       .put("dataChange", true)
       .put("extendedFileMetadata", true)
-    Seq(
-      "partitionValues",
-      "size",
-      "tags",
-      "deletionVector",
-      "baseRowId",
-      "defaultRowCommitVersion",
-      "stats"
-    )
-      .foreach(f =>
-        Option(add.body.get(f)).foreach(body.set[com.fasterxml.jackson.databind.JsonNode](f, _))
-      )
+    copy(add, body, "partitionValues", "size", "tags", "deletionVector")
+    copy(add, body, "baseRowId", "defaultRowCommitVersion", "stats")
     RemoveFile(body)
   }
 
   private def headerNames(own: Vector[LogCommit]): Vector[String] =
-    own.flatMap(_.actions).collect { case _: MetaData => "metadata" }.distinct ++
+    own.flatMap(_.actions).collect { case _: MetaData => MetadataName }.distinct ++
       Option.when(changesProtocol(own))("protocol")
+
+  private val MetadataName = "metadata"
 
   /** A fence that a publish takes away again has changed nothing. */
   private def changesProtocol(own: Vector[LogCommit]): Boolean =
@@ -213,9 +239,12 @@ private[transaction] object UndoPlan {
       around: Surroundings): UndoPlan = {
     val ours = own.flatMap(_.actions)
     val theirs = since.flatMap(_.actions)
-    val metaData = Option.when(ours.exists(_.isInstanceOf[MetaData])) {
+    val metaData = ours.collect { case m: MetaData => m }.lastOption.map { changed =>
+      // What others have written under ours must be readable under what was before, too.
+      def keepsTheirs(before: MetaData) =
+        changed.isFitFor(before) || !theirs.exists(_.isInstanceOf[AddFile])
       around.header.map(_.metaData).orElse(around.before.map(_.metaData))
-        .filterNot(_ => theirs.exists(_.isInstanceOf[MetaData])).toRight("metadata")
+        .filter(keepsTheirs(_) && !theirs.exists(_.isInstanceOf[MetaData])).toRight(MetadataName)
     }
     val protocol = Option.when(changesProtocol(own)) {
       around.header.map(_.protocol).orElse(around.before.map(_.protocol))

@@ -1,6 +1,6 @@
 package io.lakestep.transaction
 
-import io.lakestep.delta.PinnedHeader
+import io.lakestep.delta.{LogTail, PinnedHeader}
 import io.lakestep.timeline.{CommitEntry, ReadSet, Requested, SlotStamp, TimelineSnapshot}
 
 /**
@@ -38,8 +38,21 @@ final case class BegunTransaction(
     Requested(id, name, user, application, isolation.name, snapshot, requestedAtMs)
 }
 
-/** A version that a snapshot has of a table; `slot` is how its commit file was listed, if it was. */
-final case class Pin(version: Long, slot: Option[SlotStamp])
+/**
+ * A version that a snapshot has of a table, and what tells it from a version of another table that is
+ * made at the same path.
+ *
+ * @param slot how its commit file was listed, if it was
+ * @param log the log's id, if the table was bound
+ */
+final case class Pin(version: Long, slot: Option[SlotStamp], log: Option[String]) {
+
+  /** Whether a listing shows the same commit file; none has been cleaned up. */
+  def isIn(tail: LogTail): Boolean = tail.slot(version).map(World.stamp).forall(slot.contains)
+
+  /** Whether it may be of this log: others may have bound the table since. */
+  def isOf(id: Option[String]): Boolean = log.forall(id.contains)
+}
 
 /** A table that an open transaction has met: its pin, and the number of the first statement on it. */
 final case class FirstTouch(path: String, pin: Pin, statement: Int)
@@ -59,6 +72,8 @@ final case class Rerun(statement: Int, txn: BegunTransaction)
  *   helper counts as a conflict, and an undo cannot put metadata back
  * @param oneCommit whether the staged commits become one; otherwise plain readers see every one
  * @param reads what the statements read of the table's data; counts under SERIALIZABLE
+ * @param pinnedAs the pin as it was found; without it a table that others made anew at the same path
+ *   is known by its binding and by what was staged alone
  */
 final case class WrittenTable(
     path: String,
@@ -72,10 +87,20 @@ final case class WrittenTable(
     pinned: Option[PinnedHeader] = None,
     oneCommit: Boolean = true,
     reads: Option[ReadSet] = None,
-    metastore: Option[String] = None)
+    metastore: Option[String] = None,
+    pinnedAs: Option[Pin] = None) {
+
+  /** As one that was only read, when its staged commits change nothing. */
+  def asRead: Option[ReadTable] = reads.map(ReadTable(path, name, pin, _, pinnedAs))
+}
 
 /** A table that a transaction read and did not write; counts under SERIALIZABLE. */
-final case class ReadTable(path: String, name: String, pin: Long, reads: ReadSet)
+final case class ReadTable(
+    path: String,
+    name: String,
+    pin: Long,
+    reads: ReadSet,
+    pinnedAs: Option[Pin] = None)
 
 /** What COMMIT did. */
 sealed trait CommitOutcome
@@ -95,6 +120,13 @@ object CommitOutcome {
 
   /** No table holds the transaction; `entry` when it had already been ordered. */
   final case class Conflicted(conflict: Conflict, entry: Option[Long] = None) extends CommitOutcome
+
+  /**
+   * As `Conflicted` after the order point, but for what others had built upon meanwhile: that stays,
+   * so the same transaction must not simply be run again.
+   */
+  final case class LeftResidue(conflict: Conflict, entry: Long, residue: Vector[String])
+      extends CommitOutcome
 
   /**
    * Nobody can tell yet. Whoever comes next finishes the transaction, or finds that it never had

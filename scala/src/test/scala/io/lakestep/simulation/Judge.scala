@@ -361,6 +361,12 @@ final class Judge(
         world.counts.event("answer conflicted")
         if (isCompleted) violated(s"I2 ${a.transaction} was told $conflict, and is committed")
         if (entry.isEmpty) needless(a, conflict)
+      case CommitOutcome.LeftResidue(_, number, residue) =>
+        world.counts.event("answer rolled back with residue")
+        val told = entry.flatMap(_.rolledBack).map(_.tables.flatMap(_.residue))
+        if (isCompleted || residue.isEmpty || !entry.exists(_.entry.number == number) ||
+          !told.exists(all => residue.forall(r => all.exists(r.endsWith))))
+          violated(s"I2 ${a.transaction} was told of residue $residue, and $told is left")
       case CommitOutcome.Unknown(_, _) => world.counts.event("answer unknown")
       case CommitOutcome.NothingToCommit =>
         violated(s"I3 ${a.transaction} was told that it changed nothing")

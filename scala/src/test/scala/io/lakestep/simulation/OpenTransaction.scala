@@ -204,7 +204,7 @@ final class OpenTransaction(
     touched.filter(_.staged.nonEmpty).map(t => (plan(t), writtenTable(t)))
 
   def onlyRead: Vector[ReadTable] = touched.filter(_.staged.isEmpty)
-    .map(t => ReadTable(named(t.table), t.table, t.pin.version, ReadSet.WholeTable))
+    .map(t => ReadTable(named(t.table), t.table, t.pin.version, ReadSet.WholeTable, Some(t.pin)))
 
   private def writtenTable(t: Touched): WrittenTable = WrittenTable(
     path = named(t.table),
@@ -214,7 +214,8 @@ final class OpenTransaction(
     stagedTo = t.last,
     pinned = Some(PinnedHeader(t.pinned.metaData, t.pinned.protocol, t.pinned.domains.keySet)),
     oneCommit = !t.twoParts,
-    reads = Option.unless(isAppend(t))(ReadSet.WholeTable)
+    reads = Option.unless(isAppend(t))(ReadSet.WholeTable),
+    pinnedAs = Some(t.pin)
   )
 
   private def isAppend(t: Touched) = !t.commits.flatten.exists(_.isInstanceOf[RemoveFile])

@@ -39,6 +39,17 @@ final class ObjectStoreSuite extends ObjectStoreContract {
     assert(condition(store.get("relative")) == "LAKESTEP_STORE_PATH_INVALID")
   }
 
+  test("a file that cannot be looked at is not taken for absent; below a file there is nothing") {
+    val dir = folder()
+    val unreadable = s"$dir/${"x" * 300}"
+    assert(condition(store.get(unreadable)) == "LAKESTEP_STORE_READ_FAILED")
+    assert(condition(store.exists(unreadable)) == "LAKESTEP_STORE_READ_FAILED")
+    assert(store.putIfAbsent(s"$dir/file", bytes("x")) == PutOutcome.Created)
+    for (below <- Seq("file/a", "file/a/b", "none/a")) {
+      assert(store.get(s"$dir/$below").isEmpty && !store.exists(s"$dir/$below"))
+    }
+  }
+
   test("a device that cannot be written says so") {
     for (path <- Seq("/proc/lakestep/x", "/dev/full/x"))
       assert(condition(store.putIfAbsent(path, bytes("x"))).startsWith("LAKESTEP_STORE_"))

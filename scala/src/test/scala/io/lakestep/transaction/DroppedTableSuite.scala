@@ -4,7 +4,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.LakestepException
 import io.lakestep.delta.TablePath
-import io.lakestep.timeline.{CommitEntry, EntryTable}
+import io.lakestep.timeline.{CommitEntry, EntryTable, ReadSet}
 
 /** DROP, and DROP with CREATE, by others, at any step of a transaction. */
 final class DroppedTableSuite extends AnyFunSuite {
@@ -88,6 +88,40 @@ final class DroppedTableSuite extends AnyFunSuite {
         if (t.name == "A") { s.lake.foreign("B", s.lake.remove("b1")); () }
     })
     assert(s.isUntouched("A") && s.lake.marks("A").isEmpty && s.isOver)
+  }
+
+  for (isBound <- Seq(false, true); isListed <- Seq(true, false) if isBound || isListed) {
+    val what = if (isBound) "bound" else "not bound"
+    val how = if (isListed) "its commit file" else "its binding"
+
+    test(s"a table, $what, that is created again after the pin is told by $how") {
+      val s = new Scene
+      val db = s.lake.client()
+      def write(table: String, file: String): CommitOutcome = {
+        val txn = s.lake.begin(db)
+        val pin = db.pin(txn, s.lake.path(table), -1)
+        s.lake.stage(txn, table, pin, s.lake.add(file))
+        db.commit(txn, Seq(s.lake.written(table, pin)))
+      }
+      if (isBound) write("A", "x")
+      val txn = s.lake.begin(db, IsolationLevel.Serializable)
+      val pin = db.pinned(txn, s.lake.path("A"), -1)
+      s.recreate("A")
+      if (isBound) write("A", "y")
+      assert(s.lake.head("A") == pin.version)
+      assert(!db.isThere(s.lake.path("A"), pin))
+      // As if the store gave both commit files one length and time.
+      def same = s.lake.log("A").tail(0).slot(pin.version).map(World.stamp)
+      val again = if (isListed) pin else pin.copy(slot = same)
+      s.lake.stage(txn, "A", pin.version, s.lake.add("z"))
+      s.lake.stage(txn, "B", 0, s.lake.add("z"))
+      val a = s.lake.written("A", pin.version).copy(pinnedAs = Some(again))
+      assert(conflict(db.commit(txn, Seq(a, s.lake.written("B", 0)))) == ConflictCheck.TableGone)
+      val read = ReadTable(a.path, "A", pin.version, ReadSet.WholeTable, a.pinnedAs)
+      val other = db.commit(txn, Seq(s.lake.written("B", 0)), Seq(read))
+      assert(conflict(other) == ConflictCheck.TableGone)
+      assert(s.isUntouched("B") && !s.lake.live("A")("z"))
+    }
   }
 
   test("a client that wrote a table before it was created again binds the new one as others do") {

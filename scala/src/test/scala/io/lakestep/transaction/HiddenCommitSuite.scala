@@ -234,7 +234,7 @@ final class HiddenCommitSuite extends AnyFunSuite {
     lake.stage(txn, "A", 0, lake.remove("a1"), lake.add("x2"))
     lake.stage(txn, "A", 0, lake.add("x3"))
     owner.commit(txn, Seq(lake.written("A", 0).copy(oneCommit = false))) match {
-      case CommitOutcome.Conflicted(c, _) => assert(c.rule == ConflictCheck.LogCleanedUp)
+      case CommitOutcome.LeftResidue(c, _, _) => assert(c.rule == ConflictCheck.LogCleanedUp)
       case other => fail(other.toString)
     }
     val marks = (1L to 2L).map(lake.log("A").read(_).flatMap(_.mark).map(_.part))
@@ -244,6 +244,42 @@ final class HiddenCommitSuite extends AnyFunSuite {
     assert(live == Set("a2", "f", "x1"))
     lake.client().describe(txn.id) match {
       case TransactionStatus.RolledBack(_, _, residue) => assert(residue.exists(_.contains("x1")))
+      case other => fail(other.toString)
+    }
+  }
+
+  test("what others built upon a part is not taken back when a late part hides it") {
+    val lake = Lake.inMemory()
+    lake.create("A", "a1", "a2")
+    lake.create("B", "b1")
+    val path = lake.path("A")
+    // Part 1 is in version 1, others build upon it in 2, and both are cleaned up and put again. Part 2
+    // then gets to version 4, above the checkpoint.
+    val late = Once {
+      val first = lake.store.get(TablePath.slot(path, 1)).get
+      lake.foreign("A", lake.remove("x1"), lake.add("d"))
+      lake.foreign("A", lake.add("f"))
+      JsonStates.cleanUp(lake.store, path)
+      lake.store.putIfAbsent(TablePath.slot(path, 1), first)
+      ()
+    }
+    val owner = lake.client(new CommitObserver {
+      override def ordered(e: CommitEntry): Unit = { lake.foreign("B", lake.remove("b1")); () }
+      override def beforePublish(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+        if (part == 2) late()
+    })
+    val txn = lake.begin(owner)
+    lake.stage(txn, "A", 0, lake.remove("a1"), lake.add("x1"))
+    lake.stage(txn, "A", 0, lake.add("x2"))
+    lake.stage(txn, "B", 0, lake.remove("b1"))
+    val written = Seq(lake.written("A", 0).copy(oneCommit = false), lake.written("B", 0))
+    assert(owner.commit(txn, written).isInstanceOf[CommitOutcome.LeftResidue])
+    val parts = (1L to 4L).map(lake.log("A").read(_).flatMap(_.mark).map(_.part))
+    assert(parts == Seq(Some(1), Some(2), None, Some(2)))
+    // Added back, a1 would show again the rows that d holds.
+    assert(lake.states.stateAt(path, lake.head("A")).files.keySet == Set("a2", "d", "f", "x2"))
+    lake.client().describe(txn.id) match {
+      case TransactionStatus.RolledBack(_, _, residue) => assert(residue.exists(_.contains("a1")))
       case other => fail(other.toString)
     }
   }

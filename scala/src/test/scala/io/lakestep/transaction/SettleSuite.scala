@@ -53,7 +53,7 @@ final class SettleSuite extends AnyFunSuite {
         DatabaseOptions(),
         Amendments.all
       )
-      new Publish(world)(entry, 0, world.changes(entry, entry.tables.head))
+      new Publish(world)(entry, 0, isOwner = true, world.changes(entry, entry.tables.head))
       JsonStates.cleanUp(s.lake.store, path)
       ()
     }
@@ -262,14 +262,15 @@ final class SettleSuite extends AnyFunSuite {
     info.body.putObject("operationParameters").put("properties", named)
     lake.stage(txn, "A", 0, info, lake.metaData("id-A", properties = properties))
     lake.stage(txn, "B", 0, writtenInB: _*)
-    val outcome = db.commit(txn, Seq("A", "B").map(lake.written(_, 0)))
-    assert(outcome.isInstanceOf[CommitOutcome.Conflicted])
+    db.commit(txn, Seq("A", "B").map(lake.written(_, 0))) match {
+      case CommitOutcome.LeftResidue(_, _, residue) => assert(residue == Vector("A: protocol"))
+      case other => fail(other.toString)
+    }
     ()
   }
 
-  /** Deletes a1 in A and rewrites b1 in B; others change the metadata of A, then conflict in B. */
-  private def deletedUnder(later: io.lakestep.delta.MetaData => io.lakestep.delta.MetaData)
-      : Lake = {
+  /** A has columns; with its metadata. */
+  private def withColumns: (Lake, io.lakestep.delta.MetaData) = {
     val lake = Lake.inMemory()
     val schema = Seq("id", "v").map(n => s"""{"name":"$n","type":"string","metadata":{}}""")
     val before =
@@ -277,6 +278,13 @@ final class SettleSuite extends AnyFunSuite {
     lake.foreign("A", lake.protocol(), before, lake.add("a1"), lake.add("a2"))
     lake.file("A", "a1")
     lake.create("B", "b1")
+    (lake, before)
+  }
+
+  /** Deletes a1 in A and rewrites b1 in B; others change the metadata of A, then conflict in B. */
+  private def deletedUnder(later: io.lakestep.delta.MetaData => io.lakestep.delta.MetaData)
+      : Lake = {
+    val (lake, before) = withColumns
     val db = lake.client(new CommitObserver {
       override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
         if (t.name == "A") {
@@ -288,11 +296,10 @@ final class SettleSuite extends AnyFunSuite {
     val txn = lake.begin(db)
     lake.stage(txn, "A", 0, lake.remove("a1"))
     lake.stage(txn, "B", 0, lake.remove("b1"), lake.add("b2"))
-    assert(db.commit(
-      txn,
-      Seq("A", "B").map(lake.written(_, 0))
-    ).isInstanceOf[CommitOutcome.Conflicted])
-    lake
+    db.commit(txn, Seq("A", "B").map(lake.written(_, 0))) match {
+      case _: CommitOutcome.Conflicted | _: CommitOutcome.LeftResidue => lake
+      case other => fail(other.toString)
+    }
   }
 
   private def changed(
@@ -325,6 +332,36 @@ final class SettleSuite extends AnyFunSuite {
         case other => fail(other.toString)
       }
     }
+  }
+
+  test("metadata is not taken from under what others wrote with it") {
+    def isLeft(schema: String => String, theirs: Boolean): Boolean = {
+      val (lake, before) = withColumns
+      val altered = changed(before, b => b.put("schemaString", schema(b.get("schemaString").asText)))
+      val db = lake.client(new CommitObserver {
+        override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+          if (t.name == "A") {
+            if (theirs) lake.foreign("A", lake.add("f"))
+            lake.foreign("B", lake.remove("b1"))
+            ()
+          }
+      })
+      val txn = lake.begin(db)
+      lake.stage(txn, "A", 0, altered)
+      lake.stage(txn, "B", 0, lake.remove("b1"))
+      val left = db.commit(txn, Seq("A", "B").map(lake.written(_, 0))) match {
+        case CommitOutcome.LeftResidue(_, _, residue) => residue == Vector("A: metadata")
+        case CommitOutcome.Conflicted(_, Some(_)) => false
+        case other => fail(other.toString)
+      }
+      val now = lake.states.stateAt(lake.path("A"), lake.head("A")).metaData
+      assert(now.body == (if (left) altered else before).body)
+      left
+    }
+    def widened(s: String) = s.replace("]}", ",{\"name\":\"w\",\"type\":\"long\",\"metadata\":{}}]}")
+    def narrowed(s: String) = s.replace("\"metadata\"", "\"nullable\":false,\"metadata\"")
+    assert(!isLeft(widened, theirs = false) && isLeft(widened, theirs = true))
+    assert(!isLeft(narrowed, theirs = true))
   }
 
   for (undone <- Seq(true, false)) {

@@ -43,6 +43,26 @@ final class UnfinishedEntrySuite extends AnyFunSuite {
     assert(e.getCause != null)
   }
 
+  test("a helper publishes no file that a VACUUM has taken, and rolls the entry back") {
+    for (gone <- Seq("x", "none")) {
+      val s = new Scene
+      for (t <- Seq("A", "B"); f <- Seq("x", s"${t.toLowerCase}1")) s.lake.file(t, f)
+      s.lake.store.delete(s"${s.lake.path("B")}/$gone")
+      val db = s.lake.client(options = DatabaseOptions())
+      assert(db.recover().failed.isEmpty)
+      (gone, db.describe(s.id)) match {
+        case ("x", TransactionStatus.RolledBack(_, conflict, Vector())) =>
+          assert(conflict.rule == ConflictCheck.FileGone && conflict.files == Vector(
+            s"${s.lake.path("B")}/x"
+          ))
+          assert(s.lake.live("A") == Set("a1") && s.lake.live("B") == Set("b1"))
+        case ("none", _: TransactionStatus.Committed) =>
+          assert(s.lake.live("A") == Set("x") && s.lake.live("B") == Set("x"))
+        case other => fail(other.toString)
+      }
+    }
+  }
+
   test("COMMIT behind an entry whose net actions are damaged names the entry and its tables") {
     val s = new Scene
     s.lake.memory.overwrite(s.netActions, "{\"lakestep\"".getBytes)
