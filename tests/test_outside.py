@@ -166,7 +166,7 @@ def test_what_would_take_files_from_under_an_unfinished_entry_finishes_it_first(
     session = survivor.session(
         lake.root, **{"spark.databricks.delta.retentionDurationCheck.enabled": "false"}
     )
-    session.sql(f"CREATE OR REPLACE TABLE mine USING delta LOCATION '{lake.tables[0]}'")
+    session.sql(f"CREATE TABLE mine USING delta LOCATION '{lake.tables[0]}'")
     with writer.halts("published:1") as halts:
         commit = writer.session(lake.root).start_sql("BEGIN", *lake.sql(UPDATE), "COMMIT")
         halts.during(commit)

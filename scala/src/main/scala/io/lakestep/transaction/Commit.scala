@@ -47,7 +47,8 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       case (Right(Vector()), None) => CommitOutcome.NothingToCommit
       case (Right(all), None) =>
         // What takes its own change back has still been read.
-        val unchanged = staged.toSeq.flatten.collect { case Right(s) if s.changes.isEmpty => s.table }
+        val unchanged =
+          staged.toSeq.flatten.collect { case Right(s) if s.changes.isEmpty => s.table }
         val read = reads.toVector ++ unchanged.flatMap(_.asRead)
         refuseOneLogTwice(all)
         lateAbort(txn)(inParallel(all)(persist(txn, _))) match {
@@ -299,7 +300,10 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     val walked = walk(s.log, s.table.name, s.table.pin, s.table.pinnedAs, ours)
     // After the listing: what was dropped before it, and perhaps made anew, has lost its binding.
     val checked =
-      if (bindings.holds(s.table.path, s.binding) && s.table.pinnedAs.forall(_.isOf(Some(s.binding.log))))
+      if (bindings.holds(
+          s.table.path,
+          s.binding
+        ) && s.table.pinnedAs.forall(_.isOf(Some(s.binding.log))))
         walked.filterOrElse(
           seen => !late.mayBeIn(s.log, s.binding.log, s.table.pin, seen._1),
           cleaned(s.table.name, s.log)

@@ -74,7 +74,8 @@ private[transaction] object UndoPlan {
 
   /** Clients escape paths differently: each file is called as the first commit that names it does. */
   private def respelt(own: Vector[LogCommit], after: Vector[LogCommit]): Vector[LogCommit] = {
-    val spelt = (own ++ after).flatMap(_.files).reverseIterator.map(f => f.plainPath -> f.path).toMap
+    val spelt =
+      (own ++ after).flatMap(_.files).reverseIterator.map(f => f.plainPath -> f.path).toMap
     def called[A <: FileAction](file: A): ObjectNode =
       file.body.deepCopy().put("path", spelt(file.plainPath))
     after.map(c =>

@@ -156,7 +156,11 @@ final class CommitSuite extends AnyFunSuite {
     })
     s.run(db) match {
       case CommitOutcome.LeftResidue(conflict, 1, residue) =>
-        assert(conflict.rule == ConflictCheck.SameFile && residue == Vector("A: a1", "A: a3", "A: f"))
+        assert(conflict.rule == ConflictCheck.SameFile && residue == Vector(
+          "A: a1",
+          "A: a3",
+          "A: f"
+        ))
       case other => fail(other.toString)
     }
     assert(s.lake.live("A") == Set("a2", "f"))
@@ -678,7 +682,9 @@ final class CommitSuite extends AnyFunSuite {
     }
   }
 
-  test("SERIALIZABLE: what was read of a table counts, also where what was staged there cancels out") {
+  test(
+    "SERIALIZABLE: what was read of a table counts, also where what was staged there cancels out"
+  ) {
     for ((level, conflicts) <-
         Seq(IsolationLevel.Snapshot -> false, IsolationLevel.Serializable -> true)) {
       val s = scene()

@@ -337,7 +337,8 @@ final class SettleSuite extends AnyFunSuite {
   test("metadata is not taken from under what others wrote with it") {
     def isLeft(schema: String => String, theirs: Boolean): Boolean = {
       val (lake, before) = withColumns
-      val altered = changed(before, b => b.put("schemaString", schema(b.get("schemaString").asText)))
+      val altered =
+        changed(before, b => b.put("schemaString", schema(b.get("schemaString").asText)))
       val db = lake.client(new CommitObserver {
         override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
           if (t.name == "A") {
@@ -358,7 +359,8 @@ final class SettleSuite extends AnyFunSuite {
       assert(now.body == (if (left) altered else before).body)
       left
     }
-    def widened(s: String) = s.replace("]}", ",{\"name\":\"w\",\"type\":\"long\",\"metadata\":{}}]}")
+    def widened(s: String) =
+      s.replace("]}", ",{\"name\":\"w\",\"type\":\"long\",\"metadata\":{}}]}")
     def narrowed(s: String) = s.replace("\"metadata\"", "\"nullable\":false,\"metadata\"")
     assert(!isLeft(widened, theirs = false) && isLeft(widened, theirs = true))
     assert(!isLeft(narrowed, theirs = true))
