@@ -5,7 +5,7 @@ import scala.util.control.NonFatal
 
 import io.lakestep.delta._
 import io.lakestep.storage.PutOutcome
-import io.lakestep.timeline.{CommitEntry, EntryTable}
+import io.lakestep.timeline.{CommitEntry, EntryTable, SlotStamp}
 
 /** What one table's log says about an entry. */
 private[transaction] sealed trait Vote
@@ -33,11 +33,13 @@ private[transaction] final class Publish(world: World) {
    * Where a walk is.
    *
    * @param cursor every commit up to here has been looked at
+   * @param at how the commit file of the cursor was listed, if it was
    * @param part the next part to put
    * @param put slots that this client itself has put
    */
   private case class Walk(
       cursor: Long,
+      at: Option[SlotStamp],
       part: Int,
       slots: Vector[Long],
       previousMs: Option[Long],
@@ -101,6 +103,7 @@ private[transaction] final class Publish(world: World) {
     val table = job.table
     val start = Walk(
       table.base,
+      table.baseSlot,
       table.first,
       Vector.empty,
       table.inCommitTimestampMs.orElse(table.baseSlot.map(_.modifiedMs)),
@@ -170,10 +173,8 @@ private[transaction] final class Publish(world: World) {
   /** Whether our put went into a log that was dropped before it, or into another one made since. */
   private def isElsewhere(job: Job, walk: Walk, now: LogTail): Boolean =
     walk.cursor >= 0 && amendments.listsFirst && {
-      val below = now.slot(walk.cursor)
-      val differs =
-        walk.cursor == job.table.base && below.map(World.stamp) != job.table.baseSlot
-      (below.isEmpty || differs) && isAnotherLog(job.table)
+      val below = now.slot(walk.cursor).map(World.stamp)
+      (below.isEmpty || below != walk.at) && isAnotherLog(job.table)
     }
 
   /** To the head of the log, or to what decides. */
@@ -252,6 +253,7 @@ private[transaction] final class Publish(world: World) {
 
   private def after(walk: Walk, commit: LogCommit, slot: Option[Slot]): Walk = walk.copy(
     cursor = commit.version,
+    at = slot.map(World.stamp),
     previousMs = commit.info.flatMap(_.inCommitTimestampMs)
       .orElse(slot.map(_.modifiedMs)).orElse(walk.previousMs),
     rowIdHighWaterMark = commit.rowIdHighWaterMark.orElse(walk.rowIdHighWaterMark)
@@ -261,7 +263,7 @@ private[transaction] final class Publish(world: World) {
   private def byState(job: Job, walk: Walk, tail: LogTail, head: Long): Either[Vote, Walk] = {
     val state = states.stateAt(job.table.path, head)
     def settled = Left(Vote.Settled(evidence(job, ConflictCheck.Aborted, None, Vector.empty)))
-    if (state.metadataId != job.table.tableId) Left(gone(job))
+    if (!isOf(job.table, state, job.changes)) Left(gone(job))
     else {
       val run = tail.firstOfRun.getOrElse(head)
       val listed =
@@ -317,6 +319,7 @@ private[transaction] final class Publish(world: World) {
 
   private def atHead(job: Job, walk: Walk, state: TableState, head: Long): Walk = walk.copy(
     cursor = head,
+    at = None,
     previousMs =
       job.log.read(head).flatMap(_.info).flatMap(_.inCommitTimestampMs).orElse(walk.previousMs),
     rowIdHighWaterMark = state.domain(DomainMetadata.RowTracking).flatMap(RowTracking.highWaterMark)

@@ -199,7 +199,7 @@ private[transaction] final class Settle(world: World) {
     }
     def stampsNow = PublishedCommit.keepsTimestamps(state.metaData)
     def closed = close(head, lifted(job, state.protocol), previousMs, stampsNow)
-    if (state.metadataId != job.table.tableId) gone
+    if (!isOf(job.table, state, job.changes)) gone
     else
       state.txnVersion(job.appId).map(StateMark.of).filter(_.entry >= job.entry.number) match {
         case None => closed

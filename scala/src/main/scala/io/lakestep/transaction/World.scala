@@ -2,7 +2,7 @@ package io.lakestep.transaction
 
 import io.lakestep.{Clock, Errors, Ids, Json}
 import io.lakestep.delta.{
-  DeletionVectors, LogTail, NetChanges, Slot, StateReader, TableLog, TablePath
+  DeletionVectors, LogTail, NetChanges, Slot, StateReader, TableLog, TablePath, TableState
 }
 import io.lakestep.storage.ObjectStores
 import io.lakestep.timeline.{CommitEntry, EntryTable, SlotStamp, Timeline}
@@ -63,6 +63,11 @@ private[transaction] final class World(
         isAnotherLog(table) || states.stateAt(table.path, head).metadataId != table.tableId
       case None => table.base >= 0 && isAnotherLog(table)
     }
+
+  /** Whether a state is one of the entry's table, which the entry itself may have given another id. */
+  def isOf(table: EntryTable, state: TableState, changes: => NetChanges): Boolean =
+    state.metadataId == table.tableId ||
+      changes.parts.flatMap(_.metaData).exists(_.id == state.metadataId)
 
   /** Makes files durable that somebody else put, so that what is built on them may be kept. */
   def keep(files: String*): Unit =

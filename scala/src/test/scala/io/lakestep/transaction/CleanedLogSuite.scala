@@ -49,6 +49,34 @@ final class CleanedLogSuite extends AnyFunSuite {
     }
   }
 
+  test("a part that gave the table another id is found in its state") {
+    for (conflicts <- Seq(false, true)) {
+      val lake = Lake.inMemory()
+      lake.create("A", "a1")
+      lake.create("B", "b1")
+      val db = lake.client(new CommitObserver {
+        override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+          throw new Crash
+      })
+      val txn = lake.begin(db)
+      lake.stage(txn, "A", 0, lake.metaData("before"), lake.remove("a1"), lake.add("x"))
+      lake.stage(txn, "B", 0, lake.remove("b1"))
+      intercept[Crash](db.commit(txn, Seq("A", "B").map(lake.written(_, 0))))
+      lake.foreign("A", lake.add("f"))
+      if (conflicts) lake.foreign("B", lake.remove("b1"))
+      JsonStates.cleanUp(lake.store, lake.path("A"))
+      assert(lake.client().recover().failed.isEmpty)
+      lake.client().describe(txn.id) match {
+        case _: TransactionStatus.Committed =>
+          assert(!conflicts && lake.live("A") == Set("f", "x"))
+        case TransactionStatus.RolledBack(_, _, residue) =>
+          // The metadata stays, and files of before are not put under it.
+          assert(conflicts && residue.contains("A: metadata"))
+        case other => fail(other.toString)
+      }
+    }
+  }
+
   test("a file that is removed, or has another deletion vector by now: rolled back") {
     isRolledBack(end(Seq(remove("a1")), Seq(remove("a1"))))
     val (lake, finished) = {

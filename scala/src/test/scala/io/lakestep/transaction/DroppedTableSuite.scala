@@ -79,6 +79,19 @@ final class DroppedTableSuite extends AnyFunSuite {
     }
   }
 
+  test("a part that lands in a table made anew, above what had been walked, does not count") {
+    val s = new Scene
+    val outcome = s.run(new At(s.lake, "beforePublish")({
+      s.recreate("A")
+      s.lake.foreign("A", s.lake.add("g"))
+      ()
+    }) {
+      override def ordered(entry: CommitEntry): Unit = { s.lake.foreign("A", s.lake.add("f")); () }
+    })
+    assert(conflict(outcome) == ConflictCheck.TableGone)
+    assert(s.isUntouched("B"))
+  }
+
   test("a table that is created again under a rollback is left alone, and the rollback ends") {
     val s = new Scene
     s.run(new At(s.lake, "beforeDecision")({
