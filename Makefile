@@ -113,7 +113,6 @@ bench: .venv/installed $(TEST_JAR)
 bench-quick: .venv/installed $(TEST_JAR)
 	$(BIN)/python benchmarks/overhead.py --quick
 	$(BIN)/python benchmarks/growth.py --quick
-	$(BIN)/python benchmarks/neighbours.py --quick
 
 # The profiler of benchmarks/flames.py.
 target/profiler-jars:

@@ -356,7 +356,7 @@ def main() -> None:
         found["drivers"] = side_by_side([ours, *others], work, 4 if quick else 10, chance)
         sized = {2: 5, 8: 3} if quick else {2: 16, 32: 8, 200: 5}
         found["commits"] = commits(ours, work, sized, chance)
-    found["memory"] = memory(work, 30 if quick else 300)
+    found["memory"] = memory(work, 10 if quick else 300)
     # Millions of files want the memory that drivers take.
     found["timelines"] = timelines(work, sizes, 5 if quick else 25, chance, seed)
     Console(highlight=False).print(page(found), soft_wrap=True)
