@@ -321,7 +321,7 @@ def test_a_rollback_that_leaves_something_is_told_and_not_run_again(drivers, tmp
         with pytest.raises(DriverError) as error:
             commit.result(TIMEOUT_S)
     told = error.value
-    assert (told.condition, told.sql_state) == ("LAKESTEP_ROLLED_BACK_WITH_RESIDUE", "40003")
+    assert (told.condition, told.sql_state) == ("LAKESTEP_ROLLED_BACK_WITH_RESIDUE", "2D000")
     undone, _ = lake.rolled_back(1)["tables"]
     assert undone["residue"] and all(
         file in told.parameters["residue"] for file in undone["residue"]

@@ -98,11 +98,14 @@ def test_table_that_is_created_again_after_it_was_read_is_not_written(
     assert told == ['[7, "new"]', '[8, "x"]']
 
 
+@pytest.mark.parametrize("before", [[], ROWS])
 @pytest.mark.parametrize("modes", ["", "READ ONLY"])
-def test_table_that_is_created_again_is_not_read_on(spark, other_session, table, rows, modes):
-    name, beside = table("read_on", rows=()), table("read_on_beside")
+def test_table_that_is_created_again_is_not_read_on(
+    spark, other_session, table, rows, modes, before
+):
+    name, beside = table("read_on", rows=before), table("read_on_beside")
     spark.sql(f"BEGIN {modes}")
-    assert rows(spark, name) == []
+    assert rows(spark, name) == before
     assert rows(spark, beside) == ROWS
     replaced(other_session, name, "v")
     with pytest.raises(PySparkException) as raised:

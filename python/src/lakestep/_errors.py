@@ -5,7 +5,7 @@
     pyspark.errors.PySparkException
     └── LakestepError
         ├── ConflictError                   40001  another client changed what this one changed
-        ├── ResidueError                    40003  rolled back, and what others built upon stays
+        ├── ResidueError                    2D000  rolled back, and what others built upon stays
         ├── StateUnknownError               08007  COMMIT lost its answer; RECOVER finds the outcome
         ├── TransactionStateError           25xxx, 3B001  BEGIN twice, COMMIT without BEGIN, …
         ├── UnsupportedInTransactionError   0A000  refused before it did anything
@@ -121,7 +121,7 @@ class ConfigurationError(LakestepError):
 
 _BY_SQL_STATE: dict[str, type[LakestepError]] = {
     "40001": ConflictError,
-    "40003": ResidueError,
+    "2D000": ResidueError,
     "08007": StateUnknownError,
     "3B001": TransactionStateError,
     "0A000": UnsupportedInTransactionError,

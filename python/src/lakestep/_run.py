@@ -64,6 +64,8 @@ def run(
     ------
     ConflictError
         The conflict of the last attempt.
+    ResidueError
+        A rollback left something, so it is not run again.
     Exception
         Whatever `fn` raises; the transaction is rolled back and not run again.
     StateUnknownError

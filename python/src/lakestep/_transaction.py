@@ -78,6 +78,8 @@ class Transaction:
         ------
         ConflictError
             Another client's commit was first; nothing was changed.
+        ResidueError
+            A conflict came so late that something stays; see the message before running it again.
         StateUnknownError
             The outcome is not known yet; `lakestep.recover` finds it.
         TransactionStateError
@@ -162,7 +164,7 @@ def transaction(
         ``LAKESTEP_TRANSACTION_ALREADY_ACTIVE``: the session has an open transaction.
     ValueError
         `isolation` is no level.
-    ConflictError, StateUnknownError
+    ConflictError, ResidueError, StateUnknownError
         From the commit.
 
     Examples

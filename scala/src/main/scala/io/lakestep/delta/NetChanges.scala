@@ -40,6 +40,27 @@ final case class NetChanges(
   lazy val adds: Vector[AddFile] = parts.flatMap(_.adds)
   lazy val removes: Vector[RemoveFile] = parts.flatMap(_.removes)
 
+  /**
+   * The files that the transaction made for a part, from the first one or a later one on; a file that
+   * only gets a deletion vector is older.
+   *
+   * @param path of the table
+   */
+  def madeFiles(path: String, from: Int = 1): Vector[String] = {
+    val (_, older) = parts.foldLeft((Set.empty[String], Set.empty[String])) {
+      case ((made, older), part) =>
+        val removed = part.removes.map(_.path).toSet -- made
+        (made ++ part.adds.map(_.path).filterNot(removed), older ++ removed)
+    }
+    parts.drop(from - 1).flatMap(_.actions).flatMap {
+      case a: AddFile =>
+        Option.when(!older(a.path))(TablePath.dataFile(path, a.path)).toVector ++
+          a.deletionVector.flatMap(TablePath.deletionVectorFile(path, _))
+      case c: ChangeFile => Vector(TablePath.dataFile(path, c.path))
+      case _ => Vector.empty
+    }.distinct
+  }
+
   def changesHeader: Boolean = parts.exists(p => p.metaData.isDefined || p.protocol.isDefined)
 
   /**

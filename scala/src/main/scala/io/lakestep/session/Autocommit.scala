@@ -8,6 +8,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.lakestep.DeltaFence
 
 import io.lakestep.delta.TablePath
+import io.lakestep.storage.LocalStore
 
 /**
  * Step 12: what statements of a session without a transaction owe the transactions of others. A table
@@ -57,6 +58,8 @@ object Autocommit {
 
   private def isBound(table: String, conf: Configuration): Boolean = {
     val binding = new Path(new java.net.URI(TablePath.binding(table)))
-    binding.getFileSystem(conf).exists(binding)
+    // Hadoop's local file system takes what nobody may look at for absent.
+    if (binding.toUri.getScheme == "file") new LocalStore().exists(binding.toUri.toString)
+    else binding.getFileSystem(conf).exists(binding)
   }
 }

@@ -12,11 +12,15 @@ import io.lakestep.delta.DeltaHousekeeping
 import io.lakestep.overlay.StagedWrites
 import io.lakestep.timeline.{CommitEntry, Conflict}
 import io.lakestep.transaction.{
-  BeginRequest, CollectionReport, CommitOutcome, RecoveryReport, TransactionModes, TransactionStatus
+  BeginRequest, CollectionReport, CommitOutcome, RecoveryReport, Residue, TransactionModes,
+  TransactionStatus
 }
 
 /** What COMMIT reports: no entry when the transaction wrote nothing. */
 final case class CommitReport(transactionId: String, entry: Option[Long], tables: Int)
+
+/** The conflict that ended a transaction, and what others had built upon, which stays. */
+final case class MetConflict(transaction: String, conflict: Conflict, residue: Vector[String])
 
 /** BEGIN, COMMIT and ROLLBACK of a session: the only code that changes a [[SessionState]]. */
 object Lifecycle {
@@ -105,7 +109,7 @@ object Lifecycle {
         end(session, transaction)
         CommitReport(transaction.id, None, 0)
       case CommitOutcome.Conflicted(conflict, entry) =>
-        Sessions.met(session, transaction.id, conflict)
+        Sessions.met(session, MetConflict(transaction.id, conflict, Vector.empty))
         val again =
           if (entry.nonEmpty) Left(None)
           else redone(session, transaction, attempts, current, conflict)
@@ -120,7 +124,7 @@ object Lifecycle {
             throw error
         }
       case CommitOutcome.LeftResidue(conflict, entry, residue) =>
-        Sessions.met(session, transaction.id, conflict)
+        Sessions.met(session, MetConflict(transaction.id, conflict, residue))
         forget(session, transaction)
         throw ConflictError.leftResidue(transaction.id, conflict, entry, residue)
       case CommitOutcome.Unknown(cause, _) =>
@@ -205,17 +209,20 @@ object Lifecycle {
     Databases.of(session).describe(id)
 
   /**
-   * The conflict that ended a transaction, with its id: one that this session met at COMMIT, else
+   * The conflict that ended a transaction: one that this session met at COMMIT, else
    * one that the timeline knows. Condition: LAKESTEP_CONFLICT_NOT_KNOWN.
    */
-  def conflict(session: SparkSession, id: Option[String]): (String, Conflict) = {
+  def conflict(session: SparkSession, id: Option[String]): MetConflict = {
     def fromTimeline = id.flatMap(t =>
       describe(session, t) match {
-        case TransactionStatus.RolledBack(_, evidence, _) => Some(t -> evidence)
+        case TransactionStatus.RolledBack(_, evidence, residue) =>
+          Some(MetConflict(t, evidence, Residue.visible(residue)))
         case _ => None
       }
     )
-    Sessions.lastConflict(session).filter(met => id.forall(_ == met._1)).orElse(fromTimeline)
+    Sessions.lastConflict(
+      session
+    ).filter(met => id.forall(_ == met.transaction)).orElse(fromTimeline)
       .getOrElse(throw Errors(
         "LAKESTEP_CONFLICT_NOT_KNOWN",
         "transaction" -> id.getOrElse("of this session")

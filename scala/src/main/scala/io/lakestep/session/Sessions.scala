@@ -7,7 +7,6 @@ import org.apache.spark.sql.SparkSession
 
 import io.lakestep.Errors
 import io.lakestep.delta.DeltaHousekeeping
-import io.lakestep.timeline.Conflict
 import io.lakestep.transaction.Database
 
 /** Where a session stands between BEGIN and the end of its transaction. */
@@ -29,7 +28,7 @@ object Sessions {
   private final class Slot(
       var state: SessionState,
       var seenEntries: Map[Database, Long],
-      var lastConflict: Option[(String, Conflict)])
+      var lastConflict: Option[MetConflict])
 
   /** Setting of a session that names its open transaction. */
   private[session] val TransactionKey = "spark.lakestep.transaction"
@@ -109,14 +108,14 @@ object Sessions {
   }
 
   /** The conflict of the session's last COMMIT that met one, with the transaction's id. */
-  private[session] def lastConflict(session: SparkSession): Option[(String, Conflict)] = {
+  private[session] def lastConflict(session: SparkSession): Option[MetConflict] = {
     val s = slot(session)
     slots.synchronized(s.lastConflict)
   }
 
-  private[session] def met(session: SparkSession, id: String, conflict: Conflict): Unit = {
+  private[session] def met(session: SparkSession, conflict: MetConflict): Unit = {
     val s = slot(session)
-    slots.synchronized { s.lastConflict = Some(id -> conflict) }
+    slots.synchronized { s.lastConflict = Some(conflict) }
   }
 
   private[session] def saw(session: SparkSession, database: Database, entry: Long): Unit = {

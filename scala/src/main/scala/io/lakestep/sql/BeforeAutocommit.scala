@@ -1,5 +1,6 @@
 package io.lakestep.sql
 
+import io.delta.tables.execution.VacuumTableCommand
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan}
@@ -23,10 +24,16 @@ private[sql] object BeforeAutocommit {
   /** Not DROP, for example: that is also the way out when an entry cannot be finished. */
   private def keepsWhatItReads(command: Command): Boolean =
     CommandCatalogue.decide(command) match {
+      case _ if isDryRun(command) => false
       case Decision.Staged => true
       case Decision.Refused(reason) => Keeping(reason) && !ConsistentReads.isOneQuery(command)
       case _ => false
     }
+
+  private def isDryRun(command: Command): Boolean = command match {
+    case vacuum: VacuumTableCommand => vacuum.dryRun
+    case _ => false
+  }
 
   /** Reasons for which commands are refused in transactions that keep what they read outside. */
   private val Keeping = Set("CREATE_TABLE", "CLONE", "NOT_DELTA", "VACUUM", "RENAME")

@@ -9,7 +9,7 @@ import org.apache.spark.sql.types.{
   ArrayType, BooleanType, DataType, IntegerType, LongType, StringType, TimestampType
 }
 
-import io.lakestep.session.{Lifecycle, SessionState, Sessions}
+import io.lakestep.session.{Lifecycle, MetConflict, SessionState, Sessions}
 import io.lakestep.timeline.{CommitEntry, Requested}
 import io.lakestep.transaction.{ConflictCheck, Finished, TransactionModes, TransactionStatus}
 
@@ -198,7 +198,7 @@ final case class ExplainConflict(id: Option[String]) extends TransactionCommand 
   )
 
   override def run(session: SparkSession): Seq[Row] = {
-    val (transaction, conflict) = Lifecycle.conflict(session, id)
+    val MetConflict(transaction, conflict, residue) = Lifecycle.conflict(session, id)
     Seq(
       Row(
         transaction,
@@ -211,7 +211,7 @@ final case class ExplainConflict(id: Option[String]) extends TransactionCommand 
         conflict.timeMs.map(new Timestamp(_)).orNull,
         conflict.otherTransaction.orNull,
         conflict.files,
-        ConflictCheck.nextStep(conflict.rule)
+        ConflictCheck.nextStep(conflict.rule, residue)
       )
     )
   }

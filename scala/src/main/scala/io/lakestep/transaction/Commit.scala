@@ -130,7 +130,7 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
           "reason" -> "it holds another commit of this transaction"
         )
     }
-    if (options.syncDataFiles) dataFiles(path, s.changes).foreach { file =>
+    if (options.syncDataFiles) s.changes.madeFiles(path).foreach { file =>
       if (!stores.forPath(file).sync(file))
         throw Errors(
           "LAKESTEP_STAGED_FILE_LOST",
@@ -139,22 +139,6 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
           "table" -> s.table.name
         )
     }
-  }
-
-  /** The files that the transaction made; a file that only gets a deletion vector is older. */
-  private def dataFiles(path: String, changes: NetChanges): Vector[String] = {
-    val (_, older) = changes.parts.foldLeft((Set.empty[String], Set.empty[String])) {
-      case ((made, older), part) =>
-        val removed = part.removes.map(_.path).toSet -- made
-        (made ++ part.adds.map(_.path).filterNot(removed), older ++ removed)
-    }
-    changes.actions.flatMap {
-      case a: AddFile =>
-        Option.when(!older(a.path))(TablePath.dataFile(path, a.path)).toVector ++
-          a.deletionVector.flatMap(TablePath.deletionVectorFile(path, _))
-      case c: ChangeFile => Vector(TablePath.dataFile(path, c.path))
-      case _ => Vector.empty
-    }.distinct
   }
 
   /** Steps 5 and 6; again when somebody else took the number. */

@@ -113,13 +113,18 @@ object ConflictCheck extends ConflictRules {
       .contains(rule)
 
   /** What the user can do about a conflict. */
-  def nextStep(rule: String): String = rule match {
+  def nextStep(rule: String, residue: Vector[String]): String = rule match {
+    case _ if residue.nonEmpty =>
+      "Put the tables right before the transaction runs again, else this would count twice: " +
+        residue.mkString(", ")
     case TableGone =>
       "The table was dropped or replaced. See what is there now before the transaction runs again."
     case LogCleanedUp =>
       "Commits that would have to be checked were cleaned up from the log. Run the transaction again."
     case Aborted =>
       "Another client ended the transaction, as it was silent for long. Run it again."
+    case FileGone =>
+      "Its data files were deleted, as by a VACUUM, before it was finished. Run the transaction again."
     case TooManyAttempts =>
       "Other transactions were always first. Run it again, or raise spark.lakestep.commit.maxAttempts."
     case ProtocolChanged | MetadataChanged | SameDomain =>

@@ -95,8 +95,10 @@ final class Database private[lakestep] (
     pins(txn, tablePath, notBelow)
 
   /** Whether the table that was pinned is still at its path, as far as its log tells. */
-  def isThere(tablePath: String, pin: Pin): Boolean =
-    pin.slot.isEmpty || pin.isIn(world.log(tablePath).tail(pin.version))
+  def isThere(tablePath: String, pin: Pin): Boolean = pin.version < 0 || {
+    val tail = world.log(tablePath).tail(pin.version)
+    tail.head.exists(_ >= pin.version) && pin.isIn(tail)
+  }
 
   /**
    * Step 13: where a transaction goes on whose COMMIT met a conflict before the order point. The

@@ -22,12 +22,34 @@ private[transaction] final class Finish(world: World) {
   def apply(entry: CommitEntry, hash: String): Finished = ending(entry, hash) {
     keep(timeline.entryFile(entry.number))
     def changes(index: Int) = world.changes(entry, entry.tables(index))
-    outcomeOf(entry, hash).getOrElse(decide(entry, hash, isOwner = false, changes))
+    outcomeOf(entry, hash).getOrElse {
+      decide(entry, hash)(lost(entry, changes).fold(publishAll(entry, changes))(Vector(_)))
+    }
   }
 
   /** The entry that the caller has just ordered, with its net actions table by table. */
   def own(entry: CommitEntry, hash: String, changes: Vector[NetChanges]): Finished =
-    ending(entry, hash)(decide(entry, hash, isOwner = true, changes))
+    ending(entry, hash)(decide(entry, hash)(publishAll(entry, changes)))
+
+  /**
+   * A data file of what is not published yet is gone. The owner has looked for them just before the
+   * entry; others may come days later, when VACUUM has taken what no version names. Asked before
+   * anything is put, so that nothing is published that would have to be undone for it.
+   */
+  private def lost(entry: CommitEntry, changes: Int => NetChanges): Option[Vote] =
+    if (!options.syncDataFiles) None
+    else {
+      val files = inParallel(entry.tables.indices.toVector) { i =>
+        publish.missing(entry, i, changes(i)).map(i -> _)
+      }.flatten
+      val found = inParallel(files) { case (_, file) => stores.forPath(file).exists(file) }
+      files.zip(found).collectFirst { case ((i, file), false) =>
+        val table = entry.tables(i)
+        Vote.Conflicting(
+          Evidence(ConflictCheck.FileGone, table.name, table.path, None, Vector(file))
+        )
+      }
+    }
 
   private def ending(entry: CommitEntry, hash: String)(outcome: => Outcome): Finished = {
     val finished =
@@ -69,12 +91,8 @@ private[transaction] final class Finish(world: World) {
   }
 
   /** Steps 7 and 8. */
-  private def decide(
-      entry: CommitEntry,
-      hash: String,
-      isOwner: Boolean,
-      changes: Int => NetChanges): Outcome = {
-    val votes = publishAll(entry, isOwner, changes)
+  private def decide(entry: CommitEntry, hash: String)(publishing: => Vector[Vote]): Outcome = {
+    val votes = publishing
     val existing =
       if (votes.exists(_.isInstanceOf[Vote.Settled])) outcomeOf(entry, hash) else None
     existing.getOrElse {
@@ -106,10 +124,7 @@ private[transaction] final class Finish(world: World) {
    * Fences first; then what foreign commits may still conflict with, then what is closed to them or
    * fenced, then blind appends. Each group at once, and only when all that was before it is in.
    */
-  private def publishAll(
-      entry: CommitEntry,
-      isOwner: Boolean,
-      changes: Int => NetChanges): Vector[Vote] = {
+  private def publishAll(entry: CommitEntry, changes: Int => NetChanges): Vector[Vote] = {
     val all = entry.tables.indices.toVector
     def isReserved(i: Int) = entry.tables(i).reserve.isDefined
     val fences = if (amendments.reservesFirst) all.filter(isReserved) else Vector.empty
@@ -124,7 +139,7 @@ private[transaction] final class Finish(world: World) {
     else
       groups.foldLeft(Vector.empty[(Int, Vote)]) { (votes, group) =>
         if (votes.forall(v => isIn(v._2)))
-          votes ++ inParallel(group)(i => i -> publish(entry, i, isOwner, changes(i)))
+          votes ++ inParallel(group)(i => i -> publish(entry, i, changes(i)))
         else votes
       }.sortBy(_._1).map(_._2)
   }
@@ -157,7 +172,7 @@ private[transaction] final class Finish(world: World) {
   }
 }
 
-private[transaction] object Residue {
+private[lakestep] object Residue {
 
   /** Of these what can still be seen. */
   def visible(residue: Vector[String]): Vector[String] =

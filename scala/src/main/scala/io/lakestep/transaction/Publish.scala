@@ -54,7 +54,6 @@ private[transaction] final class Publish(world: World) {
       entry: CommitEntry,
       index: Int,
       last: Int,
-      isOwner: Boolean,
       read: () => NetChanges) {
     val table: EntryTable = entry.tables(index)
     val log: TableLog = world.log(table.path)
@@ -75,44 +74,43 @@ private[transaction] final class Publish(world: World) {
       )
     val appId: String = Mark.appId(timeline.id, table.tableId)
 
-    /**
-     * A data file that was deleted: no version names the files of an entry that nobody has finished
-     * for days, so VACUUM takes them for garbage.
-     */
-    def lost(part: Int): Option[String] =
-      if (isOwner || part == 0 || !options.syncDataFiles) None
-      else changes.parts(part - 1).adds.flatMap { a =>
-        TablePath.dataFile(table.path, a.path) +:
-          a.deletionVector.flatMap(TablePath.deletionVectorFile(table.path, _)).toVector
-      }.find(file => !stores.forPath(file).exists(file))
-
     /** Whether nobody else can commit from the base to the last part: none of these opens it. */
     lazy val isAlone: Boolean =
       table.closed && changes.parts.flatMap(_.protocol).forall(ForeignWriters.isFenced)
   }
 
-  /** @param isOwner whether the caller has itself looked for every data file, just before the entry */
-  def apply(entry: CommitEntry, index: Int, isOwner: Boolean, changes: => NetChanges): Vote =
-    walk(Job(entry, index, entry.tables(index).parts, isOwner, () => changes))
+  def apply(entry: CommitEntry, index: Int, changes: => NetChanges): Vote =
+    walk(Job(entry, index, entry.tables(index).parts, () => changes))
+
+  /** The data files of the parts that are not in the log yet; puts nothing. */
+  def missing(entry: CommitEntry, index: Int, changes: => NetChanges): Vector[String] = {
+    // Goes on to the head, where no part is left.
+    val job = Job(entry, index, entry.tables(index).parts + 1, () => changes)
+    try advance(job, start(job.table), options.publishAttempts) match {
+        case Right(walk) => job.changes.madeFiles(job.table.path, walk.part.max(1))
+        case Left(_) => Vector.empty
+      }
+    catch { case NonFatal(_) if isAnotherLog(job.table) => Vector.empty }
+  }
 
   /** Only the fence of a table that has one; the vote says whether that, or more, is in the log. */
   def reserve(entry: CommitEntry, index: Int, changes: => NetChanges): Vote =
-    walk(Job(entry, index, last = 0, isOwner = true, () => changes))
+    walk(Job(entry, index, last = 0, () => changes))
 
   private def walk(job: Job): Vote = {
-    val table = job.table
-    val start = Walk(
-      table.base,
-      table.baseSlot,
-      table.first,
-      Vector.empty,
-      table.inCommitTimestampMs.orElse(table.baseSlot.map(_.modifiedMs)),
-      table.rowIds.map(_.atBase)
-    )
-    try loop(job, start, options.publishAttempts, options.putAttempts)
+    try loop(job, start(job.table), options.publishAttempts, options.putAttempts)
     // What was staged went with the table.
-    catch { case NonFatal(_) if isAnotherLog(table) => gone(job) }
+    catch { case NonFatal(_) if isAnotherLog(job.table) => gone(job) }
   }
+
+  private def start(table: EntryTable): Walk = Walk(
+    table.base,
+    table.baseSlot,
+    table.first,
+    Vector.empty,
+    table.inCommitTimestampMs.orElse(table.baseSlot.map(_.modifiedMs)),
+    table.rowIds.map(_.atBase)
+  )
 
   /** The vote, once every commit that it counts on is durable, also those that others put. */
   private def published(job: Job, walk: Walk): Vote = {
@@ -123,7 +121,7 @@ private[transaction] final class Publish(world: World) {
 
   @tailrec
   private def loop(job: Job, from: Walk, attempts: Int, unclear: Int): Vote =
-    advance(job, from, attempts).flatMap(walk => lost(job, walk).toLeft(walk)) match {
+    advance(job, from, attempts) match {
       case Left(vote) => vote
       case Right(walk) =>
         if (attempts == 0)
@@ -161,10 +159,6 @@ private[transaction] final class Publish(world: World) {
             loop(job, walk, attempts - 1, unclear - 1)
         }
     }
-
-  private def lost(job: Job, walk: Walk): Option[Vote] = job.lost(walk.part).map { file =>
-    Vote.Conflicting(evidence(job, ConflictCheck.FileGone, None, Vector(file)))
-  }
 
   /** Whether our put may have landed in a deleted slot: a checkpoint at or above it exists by now. */
   private def isDoubtful(now: LogTail, slot: Long): Boolean =

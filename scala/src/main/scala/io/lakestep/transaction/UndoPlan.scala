@@ -1,5 +1,7 @@
 package io.lakestep.transaction
 
+import java.net.{URI, URISyntaxException}
+
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
@@ -75,9 +77,9 @@ private[transaction] object UndoPlan {
   /** Clients escape paths differently: each file is called as the first commit that names it does. */
   private def respelt(own: Vector[LogCommit], after: Vector[LogCommit]): Vector[LogCommit] = {
     val spelt =
-      (own ++ after).flatMap(_.files).reverseIterator.map(f => f.plainPath -> f.path).toMap
+      (own ++ after).flatMap(_.files).reverseIterator.map(f => plain(f.path) -> f.path).toMap
     def called[A <: FileAction](file: A): ObjectNode =
-      file.body.deepCopy().put("path", spelt(file.plainPath))
+      file.body.deepCopy().put("path", spelt(plain(file.path)))
     after.map(c =>
       c.copy(actions = c.actions.map {
         case a: AddFile => AddFile(called(a))
@@ -86,6 +88,19 @@ private[transaction] object UndoPlan {
       })
     )
   }
+
+  /** All that a path says, without its escapes; those of two stores are two. */
+  private def plain(path: String): Seq[Option[String]] =
+    try {
+      val uri = new URI(path)
+      Seq(
+        uri.getScheme,
+        uri.getAuthority,
+        uri.getPath,
+        uri.getQuery,
+        uri.getFragment
+      ).map(Option(_))
+    } catch { case _: URISyntaxException => Seq(None, None, Some(path), None, None) }
 
   /** The same from states alone, where commits after the publish are gone. */
   def fromState(changes: NetChanges, now: TableState, around: Surroundings): UndoPlan = {
@@ -185,7 +200,7 @@ private[transaction] object UndoPlan {
   }
 
   /**
-   * Adds removed files back: as the table had them before, as a commit since has added them, or as the
+   * Adds removed files back: as a commit since has added them, as the table had them before, or as the
    * remove describes them. A remove need not tell size and partition; a file that nothing describes
    * is not added back, as its rows would not be read.
    */
@@ -195,8 +210,8 @@ private[transaction] object UndoPlan {
     private val added = files.collect { case a: AddFile => a.path -> a }.toMap
 
     def apply(removed: RemoveFile): Option[AddFile] =
-      before.get(removed.path).filter(_.dvId == removed.dvId)
-        .orElse(added.get(removed.path).filter(_.dvId == removed.dvId))
+      added.get(removed.path).filter(_.dvId == removed.dvId)
+        .orElse(before.get(removed.path).filter(_.dvId == removed.dvId))
         .orElse(described(removed))
         .map(add => AddFile(add.body.deepCopy().put("dataChange", true)))
 

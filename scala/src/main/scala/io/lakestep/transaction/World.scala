@@ -1,6 +1,6 @@
 package io.lakestep.transaction
 
-import io.lakestep.{Clock, Errors, Ids, Json}
+import io.lakestep.{Clock, Errors, Ids, Json, LakestepException}
 import io.lakestep.delta.{
   DeletionVectors, LogTail, NetChanges, Slot, StateReader, TableLog, TablePath, TableState
 }
@@ -67,7 +67,10 @@ private[transaction] final class World(
   /** Whether a state is one of the entry's table, which the entry itself may have given another id. */
   def isOf(table: EntryTable, state: TableState, changes: => NetChanges): Boolean =
     state.metadataId == table.tableId ||
-      changes.parts.flatMap(_.metaData).exists(_.id == state.metadataId)
+      (try changes.parts.flatMap(_.metaData).exists(_.id == state.metadataId)
+      catch {
+        case e: LakestepException if e.getCondition == "LAKESTEP_STAGED_COMMIT_LOST" => false
+      })
 
   /** Makes files durable that somebody else put, so that what is built on them may be kept. */
   def keep(files: String*): Unit =
@@ -78,7 +81,7 @@ private[transaction] final class World(
 
   /** A taken slot again and again, or a store without answers: the entry stays for the next client. */
   def unfinished(entry: CommitEntry, reason: String, cause: Option[Throwable] = None): Throwable =
-    new io.lakestep.LakestepException(
+    new LakestepException(
       "LAKESTEP_ENTRY_UNFINISHED",
       Map(
         "entry" -> entry.number.toString,

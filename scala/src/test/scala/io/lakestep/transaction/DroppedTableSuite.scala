@@ -137,6 +137,23 @@ final class DroppedTableSuite extends AnyFunSuite {
     }
   }
 
+  test("a table that ends below the pin, or is gone, is not the one that was pinned") {
+    val s = new Scene
+    val db = s.lake.client()
+    val none = db.pinned(s.lake.begin(db), s.lake.path("B"), -1).copy(version = -1, slot = None)
+    assert(db.isThere(s.lake.path("C"), none))
+    s.lake.foreign("A", s.lake.add("f"))
+    val pin = db.pinned(s.lake.begin(db), s.lake.path("A"), -1)
+    assert(pin.version == 1 && db.isThere(s.lake.path("A"), pin))
+    s.lake.foreign("A", s.lake.add("g"))
+    io.lakestep.delta.JsonStates.cleanUp(s.lake.store, s.lake.path("A"))
+    assert(db.isThere(s.lake.path("A"), pin))
+    s.recreate("A")
+    assert(s.lake.head("A") == 0 && !db.isThere(s.lake.path("A"), pin))
+    s.lake.drop("A")
+    assert(!db.isThere(s.lake.path("A"), pin))
+  }
+
   test("a client that wrote a table before it was created again binds the new one as others do") {
     val s = new Scene
     val db = s.lake.client()

@@ -53,7 +53,7 @@ final class SettleSuite extends AnyFunSuite {
         DatabaseOptions(),
         Amendments.all
       )
-      new Publish(world)(entry, 0, isOwner = true, world.changes(entry, entry.tables.head))
+      new Publish(world)(entry, 0, world.changes(entry, entry.tables.head))
       JsonStates.cleanUp(s.lake.store, path)
       ()
     }

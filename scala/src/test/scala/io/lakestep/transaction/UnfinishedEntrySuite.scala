@@ -3,7 +3,7 @@ package io.lakestep.transaction
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.{Errors, LakestepException}
-import io.lakestep.delta.{TableLog, TablePath}
+import io.lakestep.delta.{MarkKind, TableLog, TablePath}
 import io.lakestep.storage.PutOutcome
 import io.lakestep.timeline.{AbortEntry, CommitEntry, ReadSet}
 
@@ -56,6 +56,8 @@ final class UnfinishedEntrySuite extends AnyFunSuite {
             s"${s.lake.path("B")}/x"
           ))
           assert(s.lake.live("A") == Set("a1") && s.lake.live("B") == Set("b1"))
+          // Found out before anything was published.
+          assert(s.lake.marks("A").map(_.kind) == Vector(MarkKind.Close))
         case ("none", _: TransactionStatus.Committed) =>
           assert(s.lake.live("A") == Set("x") && s.lake.live("B") == Set("x"))
         case other => fail(other.toString)
