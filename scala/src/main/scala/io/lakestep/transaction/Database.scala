@@ -97,7 +97,10 @@ final class Database private[lakestep] (
   /** Whether the table that was pinned is still at its path, as far as its log tells. */
   def isThere(tablePath: String, pin: Pin): Boolean = pin.version < 0 || {
     val tail = world.log(tablePath).tail(pin.version)
-    tail.head.exists(_ >= pin.version) && pin.isIn(tail)
+    def binding = Bindings.read(stores, TablePath.normalise(tablePath)).map(_.log)
+    // Where the commit file was cleaned up before the pin, only the binding can tell.
+    tail.head.exists(_ >= pin.version) && pin.isIn(tail) &&
+    (pin.slot.isDefined || pin.isOf(binding))
   }
 
   /**
