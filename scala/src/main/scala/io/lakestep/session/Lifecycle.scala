@@ -220,9 +220,7 @@ object Lifecycle {
         case _ => None
       }
     )
-    Sessions.lastConflict(
-      session
-    ).filter(met => id.forall(_ == met.transaction)).orElse(fromTimeline)
+    Sessions.lastConflict(session).filter(m => id.forall(_ == m.transaction)).orElse(fromTimeline)
       .getOrElse(throw Errors(
         "LAKESTEP_CONFLICT_NOT_KNOWN",
         "transaction" -> id.getOrElse("of this session")

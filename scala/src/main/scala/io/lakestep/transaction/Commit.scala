@@ -282,12 +282,10 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     val ours = OurChanges.of(s.changes.parts, reads)
       .copy(vectorUpdates = RowMerge.vectorUpdates(s.changes))
     val walked = walk(s.log, s.table.name, s.table.pin, s.table.pinnedAs, ours)
+    val isPinned = s.table.pinnedAs.forall(_.isOf(Some(s.binding.log)))
     // After the listing: what was dropped before it, and perhaps made anew, has lost its binding.
     val checked =
-      if (bindings.holds(
-          s.table.path,
-          s.binding
-        ) && s.table.pinnedAs.forall(_.isOf(Some(s.binding.log))))
+      if (isPinned && bindings.holds(s.table.path, s.binding))
         walked.filterOrElse(
           seen => !late.mayBeIn(s.log, s.binding.log, s.table.pin, seen._1),
           cleaned(s.table.name, s.log)

@@ -24,6 +24,13 @@ final class DroppedTableSuite extends AnyFunSuite {
       ()
     }
 
+    def append(db: Database, table: String, file: String): CommitOutcome = {
+      val txn = lake.begin(db)
+      val pin = db.pin(txn, lake.path(table), -1)
+      lake.stage(txn, table, pin, lake.add(file))
+      db.commit(txn, Seq(lake.written(table, pin)))
+    }
+
     def isUntouched(table: String): Boolean = lake.live(table) == Set(s"${table.toLowerCase}1")
 
     /** The entry has its end, and both tables can be written again by anybody. */
@@ -110,17 +117,11 @@ final class DroppedTableSuite extends AnyFunSuite {
     test(s"a table, $what, that is created again after the pin is told by $how") {
       val s = new Scene
       val db = s.lake.client()
-      def write(table: String, file: String): CommitOutcome = {
-        val txn = s.lake.begin(db)
-        val pin = db.pin(txn, s.lake.path(table), -1)
-        s.lake.stage(txn, table, pin, s.lake.add(file))
-        db.commit(txn, Seq(s.lake.written(table, pin)))
-      }
-      if (isBound) write("A", "x")
+      if (isBound) s.append(db, "A", "x")
       val txn = s.lake.begin(db, IsolationLevel.Serializable)
       val pin = db.pinned(txn, s.lake.path("A"), -1)
       s.recreate("A")
-      if (isBound) write("A", "y")
+      if (isBound) s.append(db, "A", "y")
       assert(s.lake.head("A") == pin.version)
       assert(!db.isThere(s.lake.path("A"), pin))
       // As if the store gave both commit files one length and time.
@@ -157,17 +158,11 @@ final class DroppedTableSuite extends AnyFunSuite {
   test("a client that wrote a table before it was created again binds the new one as others do") {
     val s = new Scene
     val db = s.lake.client()
-    def append(table: String, file: String): CommitOutcome = {
-      val txn = s.lake.begin(db)
-      val pin = db.pin(txn, s.lake.path(table), -1)
-      s.lake.stage(txn, table, pin, s.lake.add(file))
-      db.commit(txn, Seq(s.lake.written(table, pin)))
-    }
-    append("A", "x")
+    s.append(db, "A", "x")
     s.recreate("A")
     val txn = s.lake.begin(db)
     assert(db.pin(txn, s.lake.path("A"), -1) == 0)
-    append("A", "y") match {
+    s.append(db, "A", "y") match {
       case CommitOutcome.Committed(entry, _) =>
         val file = TablePath.binding(s.lake.path("A"))
         val bound = s.lake.store.get(file).map(io.lakestep.Json.parse(_).get("log").asText)
