@@ -64,13 +64,18 @@ def make_tables(driver: Driver, folder: str, tables: Mapping[str, str]) -> None:
 def copy_tables(
     drivers: Iterable[Driver], folders: Sequence[Path], tables: Mapping[str, str], model: Path
 ) -> None:
-    """Let a driver that is not compared make tables, unless one has, and give the others copies."""
+    """Let a driver that is not compared make tables, and give the others copies.
+
+    Those that exist stay.
+    """
     if not model.exists():
         model.mkdir()
         with Driver("maker", model, root=None) as maker:
             make_tables(maker, str(model), tables)
     for driver, folder in zip(drivers, folders, strict=True):
         for name in tables:
+            if (folder / name).exists():
+                continue
             shutil.copytree(model / name, folder / name)
             driver.call(
                 "sql", statement=f"CREATE TABLE {name} USING delta LOCATION '{folder}/{name}'"
