@@ -62,7 +62,7 @@ def make_tables(driver: Driver, folder: str, tables: Mapping[str, str]) -> None:
 
 
 def copy_tables(
-    drivers: Iterable[Driver], folders: Sequence[Path], tables: Mapping[str, str], model: Path
+    drivers: Iterable[Driver], folders: Sequence[Path], scenario: Scenario, model: Path
 ) -> None:
     """Let a driver that is not compared make tables, and give the others copies.
 
@@ -70,10 +70,10 @@ def copy_tables(
     """
     if not model.exists():
         model.mkdir()
-        with Driver("maker", model, root=None) as maker:
-            make_tables(maker, str(model), tables)
+        with Driver("maker", model, root=None, settings=scenario.made_with) as maker:
+            make_tables(maker, str(model), scenario.tables)
     for driver, folder in zip(drivers, folders, strict=True):
-        for name in tables:
+        for name in scenario.tables:
             if (folder / name).exists():
                 continue
             shutil.copytree(model / name, folder / name)
@@ -173,7 +173,7 @@ def _run(
     folders = [folder / f"tables{index}" for index in range(len(drivers))]
     if scenario.made_once:
         model = folder.parent / "-".join(scenario.tables)
-        copy_tables(drivers.values(), folders, scenario.tables, model)
+        copy_tables(drivers.values(), folders, scenario, model)
     else:
         for driver, own in zip(drivers.values(), folders, strict=True):
             make_tables(driver, str(own), scenario.tables)

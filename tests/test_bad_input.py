@@ -207,6 +207,25 @@ def test_damaged_format_and_binding(drivers, tmp_path):
     check_usable(session, lake)
 
 
+def test_binding_that_cannot_be_looked_at_is_not_taken_for_absent(drivers, tmp_path):
+    writer, reader = drivers(2)
+    lake = Lake(tmp_path, 2)
+    writer.session(lake.root).sql("BEGIN", *lake.sql(UPDATE), "COMMIT")
+    session = reader.session(lake.root)
+    folder = Path(lake.tables[1]) / "_delta_log" / "_lakestep"
+    away = folder.rename(tmp_path / "away")
+    # Hadoop's local file system shows a link to itself, like what is forbidden, as if it were absent.
+    folder.symlink_to(folder)
+    query = "SELECT count(*) FROM {} UNION ALL SELECT count(*) FROM {}"
+    for statement in (query.format(*lake.sql("{}")), *lake.sql(UPDATE, lake.tables[1:])):
+        with refused("LAKESTEP_STORE_READ_FAILED", "58030"):
+            session.sql(statement)
+    folder.unlink()
+    away.rename(folder)
+    assert [lake.rows(path) for path in lake.tables] == [AFTER] * 2
+    check_usable(session, lake)
+
+
 def test_damaged_staged_commit_of_a_dead_client_keeps_the_entry_open(drivers, tmp_path):
     stopped, helper = drivers(2)
     lake = Lake(tmp_path, 2)

@@ -112,6 +112,21 @@ final class AmbiguousAnswerSuite extends AnyFunSuite {
     assert(s.isFinishedByOthers)
   }
 
+  for (failure <- Seq[Throwable](new NoClassDefFoundError("test"), new InterruptedException)) {
+    test(s"${failure.getClass.getSimpleName} after the order point: unknown, and others end it") {
+      val s = new Scene
+      s.lake.memory.interceptPut =
+        (path, put) => if (path.endsWith("outcome.json")) throw failure else put()
+      s.commit() match {
+        case CommitOutcome.Unknown(cause, Some(1L)) => assert(cause eq failure)
+        case other => fail(other.toString)
+      }
+      assert(Thread.interrupted() == failure.isInstanceOf[InterruptedException])
+      s.lake.memory.interceptPut = (_, put) => put()
+      assert(s.isFinishedByOthers)
+    }
+  }
+
   test("a commit that the listing shows and nobody can read is no reason to go past it") {
     val s = new Scene
     s.lake.foreign("A", s.lake.remove("a1"))

@@ -138,6 +138,24 @@ final class DroppedTableSuite extends AnyFunSuite {
     }
   }
 
+  test("where the commit file of the pin was cleaned up, its binding tells") {
+    val s = new Scene
+    val db = s.lake.client()
+    // Version 2 has a checkpoint and no commit any more.
+    def secondVersion(): Unit = {
+      s.append(db, "A", "x")
+      s.lake.foreign("A", s.lake.add("f"))
+      io.lakestep.delta.JsonStates.checkpoint(s.lake.store, s.lake.path("A"))
+      s.lake.store.delete(TablePath.slot(s.lake.path("A"), 2))
+    }
+    secondVersion()
+    val pin = db.pinned(s.lake.begin(db), s.lake.path("A"), -1)
+    assert(pin.version == 2 && pin.slot.isEmpty && db.isThere(s.lake.path("A"), pin))
+    s.recreate("A")
+    secondVersion()
+    assert(s.lake.head("A") == 2 && !db.isThere(s.lake.path("A"), pin))
+  }
+
   test("a table that ends below the pin, or is gone, is not the one that was pinned") {
     val s = new Scene
     val db = s.lake.client()

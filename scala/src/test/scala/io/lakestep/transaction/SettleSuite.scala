@@ -269,12 +269,16 @@ final class SettleSuite extends AnyFunSuite {
     ()
   }
 
+  private def narrowed(schema: String) =
+    schema.replace("\"metadata\"", "\"nullable\":false,\"metadata\"")
+
   /** A has columns; with its metadata. */
-  private def withColumns: (Lake, io.lakestep.delta.MetaData) = {
+  private def withColumns(
+      change: String => String = identity): (Lake, io.lakestep.delta.MetaData) = {
     val lake = Lake.inMemory()
     val schema = Seq("id", "v").map(n => s"""{"name":"$n","type":"string","metadata":{}}""")
     val before =
-      lake.metaData("id-A", schema.mkString("""{"type":"struct","fields":[""", ",", "]}"))
+      lake.metaData("id-A", change(schema.mkString("""{"type":"struct","fields":[""", ",", "]}")))
     lake.foreign("A", lake.protocol(), before, lake.add("a1"), lake.add("a2"))
     lake.file("A", "a1")
     lake.create("B", "b1")
@@ -284,7 +288,7 @@ final class SettleSuite extends AnyFunSuite {
   /** Deletes a1 in A and rewrites b1 in B; others change the metadata of A, then conflict in B. */
   private def deletedUnder(later: io.lakestep.delta.MetaData => io.lakestep.delta.MetaData)
       : Lake = {
-    val (lake, before) = withColumns
+    val (lake, before) = withColumns()
     val db = lake.client(new CommitObserver {
       override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
         if (t.name == "A") {
@@ -335,8 +339,11 @@ final class SettleSuite extends AnyFunSuite {
   }
 
   test("metadata is not taken from under what others wrote with it") {
-    def isLeft(schema: String => String, theirs: Boolean): Boolean = {
-      val (lake, before) = withColumns
+    def isLeft(
+        schema: String => String,
+        theirs: Boolean,
+        first: String => String = identity): Boolean = {
+      val (lake, before) = withColumns(first)
       val altered =
         changed(before, b => b.put("schemaString", schema(b.get("schemaString").asText)))
       val db = lake.client(new CommitObserver {
@@ -361,9 +368,32 @@ final class SettleSuite extends AnyFunSuite {
     }
     def widened(s: String) =
       s.replace("]}", ",{\"name\":\"w\",\"type\":\"long\",\"metadata\":{}}]}")
-    def narrowed(s: String) = s.replace("\"metadata\"", "\"nullable\":false,\"metadata\"")
     assert(!isLeft(widened, theirs = false) && isLeft(widened, theirs = true))
     assert(!isLeft(narrowed, theirs = true))
+    // What they wrote may hold nulls.
+    def nullable(s: String) = s.replace("\"nullable\":false,", "")
+    assert(isLeft(nullable, theirs = true, narrowed) && !isLeft(nullable, theirs = false, narrowed))
+  }
+
+  test("a file of a reversed OPTIMIZE comes back as a commit since has described it") {
+    val s = new Scene(rewriteA = true)
+    s.lake.foreign("A", s.lake.add("x"))
+    s.lake.file("A", "x")
+    s.run(new CommitObserver {
+      override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+        if (t.name == "A") {
+          s.lake.foreign("A", s.lake.add("x", rows = 7, dataChange = false))
+          s.lake.foreign(
+            "A",
+            Seq("x", "a2").map(s.lake.remove(_, dataChange = false)) :+
+              s.lake.add("o", dataChange = false): _*
+          )
+          s.lake.foreign("B", s.lake.remove("b1"))
+          ()
+        }
+    })
+    val live = s.lake.states.stateAt(s.lake.path("A"), s.lake.head("A")).files.values
+    assert(live.map(f => f.path -> f.add.liveRows).toMap == Map("a1" -> Some(10L), "x" -> Some(7L)))
   }
 
   for (undone <- Seq(true, false)) {
