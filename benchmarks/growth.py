@@ -16,6 +16,7 @@ import shutil
 import statistics
 import time
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -101,16 +102,28 @@ def touches(
 
 
 def memory(work: Path, transactions: int) -> dict[str, Any]:
-    """Return what a driver holds before and after so many transactions over ten tables."""
-    jar = REPOSITORY / "target" / "lakestep-tests.jar"
-    settings = {"spark.jars": str(jar)}
-    with Driver("memory", work, root=work / "held", settings=settings) as driver:
-        names = tables(driver, work / "filled", 10)
+    """Return what a driver holds before and after so many transactions over ten tables.
 
-        def held(count: int) -> list[int]:
-            for turn in track(range(count), "memory", transient=True):
-                driver.call("timed", statements=transaction([names[turn % len(names)]]))
-            return list(driver.call("held"))
+    Another one does the same INSERTs on plain Delta beside it, as Spark's own pools grow, too.
+    """
+    settings = {"spark.jars": str(REPOSITORY / "target" / "lakestep-tests.jar")}
+    with (
+        Driver("memory", work, root=work / "held", settings=settings) as ours,
+        Driver("memory-plain", work, root=None, settings=settings) as plain,
+    ):
+        drivers = {LAKESTEP: ours, PLAIN: plain}
+        names = {
+            kind: tables(driver, work / f"filled-{kind}", 10) for kind, driver in drivers.items()
+        }
+
+        def held(count: int) -> dict[str, list[int]]:
+            for kind, driver in drivers.items():
+                cut = slice(None) if kind == LAKESTEP else slice(1, -1)
+                whole = [transaction([names[kind][turn % 10]])[cut] for turn in range(count)]
+                driver.start("timed", statements=[*chain.from_iterable(whole)])
+            for driver in drivers.values():
+                driver.answer()
+            return {kind: driver.call("held") for kind, driver in drivers.items()}
 
         before = held(transactions // 5)
         return {"transactions": transactions, "before": before, "after": held(transactions)}
@@ -255,7 +268,7 @@ def page(found: dict[str, Any]) -> str:
     touch, held = found["touches"], found["memory"]
     return "\n\n".join(
         (
-            f"Run of {found['date']}, load {found['load']:.1f} at its begin.",
+            pages.run_of(found),
             pages.table(
                 ["COMMIT of", "median", "÷ COMMIT of 2", "goal", "floor", "BEGIN", "rounds"],
                 [
@@ -312,10 +325,15 @@ def page(found: dict[str, Any]) -> str:
             pages.table(
                 ["a driver holds", "file systems", "Delta logs", "threads", "heap"],
                 [
-                    [when, *map(str, counts), f"{heap / 2**20:.0f} MiB"]
+                    [
+                        f"{name}, {when}",
+                        *map(str, counts),
+                        f"{heap / 2**20:.0f} MiB",
+                    ]
+                    for kind, name in ((LAKESTEP, "Lakestep"), (PLAIN, "plain Delta"))
                     for when, (*counts, heap) in (
-                        ("at first", held["before"]),
-                        (f"{held['transactions']} transactions later", held["after"]),
+                        ("at first", held["before"][kind]),
+                        (f"{held['transactions']} rounds later", held["after"][kind]),
                     )
                 ],
             ),
@@ -342,7 +360,14 @@ def main() -> None:
         f"{many:,} entries, 10 tables": (many, 10),
         f"{many // 50:,} entries, {many // 100:,} tables": (many // 50, many // 100),
     }
+    console = Console(highlight=False)
+    began = time.monotonic()
     found = pages.circumstances()
+
+    def keep(part: str, what: dict[str, Any]) -> None:
+        found[part] = what
+        console.print(f"{time.monotonic() - began:5.0f} s  {part}")
+
     with ExitStack() as stack:
         ours, plain, *others = (
             stack.enter_context(
@@ -352,14 +377,14 @@ def main() -> None:
         )
         # First what compares drivers, while all have done the same.
         both = {LAKESTEP: ours, PLAIN: plain}
-        found["touches"] = touches(both, work, 3 if quick else 15, chance)
-        found["drivers"] = side_by_side([ours, *others], work, 4 if quick else 10, chance)
+        keep("touches", touches(both, work, 3 if quick else 15, chance))
+        keep("drivers", side_by_side([ours, *others], work, 4 if quick else 10, chance))
         sized = {2: 5, 8: 3} if quick else {2: 16, 32: 8, 200: 5}
-        found["commits"] = commits(ours, work, sized, chance)
-    found["memory"] = memory(work, 10 if quick else 300)
+        keep("commits", commits(ours, work, sized, chance))
+    keep("memory", memory(work, 10 if quick else 300))
     # Millions of files want the memory that drivers take.
-    found["timelines"] = timelines(work, sizes, 5 if quick else 25, chance, seed)
-    Console(highlight=False).print(page(found), soft_wrap=True)
+    keep("timelines", timelines(work, sizes, 5 if quick else 25, chance, seed))
+    console.print(page(found), soft_wrap=True)
     if not quick:
         pages.keep("growth", {"growth": found}, page(found))
     shutil.rmtree(work)

@@ -178,7 +178,8 @@ def _run(
         for driver, own in zip(drivers.values(), folders, strict=True):
             make_tables(driver, str(own), scenario.tables)
     warm_up, rounds = (2, 5) if quick else (scenario.warm_up, scenario.rounds)
-    on = {**pages.circumstances(), "rounds": rounds, **drivers[LAKESTEP].call("versions")}
+    versions = drivers[LAKESTEP].call("versions")
+    on = {**pages.circumstances(), "rounds": rounds, "versions": versions}
     timing.run(drivers, rounds=rounds, warm_up=warm_up)
     return on
 
@@ -337,7 +338,7 @@ def main() -> None:
 
 
 def _versions(results: dict[str, Any]) -> str:
-    on = next(reversed(results["scenarios"].values()))["on"]
+    on = next(reversed(results["scenarios"].values()))["on"]["versions"]
     return (
         f"Lakestep {on['lakestep']}, Spark {on['spark']}, Delta {on['delta']},"
         f" Java {on['java']}, Python {results['python']},"

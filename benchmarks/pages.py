@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from datetime import datetime, timezone
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,16 @@ def code() -> str:
 
 
 def circumstances() -> dict[str, Any]:
-    """Return when a run begins, at what load, and of which code."""
+    """Return when a run begins, at what load, of which code, and on which versions."""
     today = datetime.now(timezone.utc).date().isoformat()
-    return {"date": today, "load": os.getloadavg()[0], "code": code()}
+    versions = {package: version(package) for package in ("lakestep", "pyspark", "delta-spark")}
+    return {"date": today, "load": os.getloadavg()[0], "code": code(), "versions": versions}
+
+
+def run_of(on: dict[str, Any]) -> str:
+    """Return the circumstances of a run in words."""
+    versions = ", ".join(f"{package} {number}" for package, number in on["versions"].items())
+    return f"Run of {on['date']}, load {on['load']:.1f} at its begin, {versions}."
 
 
 def keep(script: str, results: dict[str, Any], page: str) -> None:
@@ -78,8 +86,7 @@ def answer(
     work.mkdir(parents=True)
     on = {**circumstances(), "rounds": quick_rounds if options.quick else rounds}
     found = on | measure(work, on["rounds"], options.seed)
-    head = f"Run of {on['date']}, load {on['load']:.1f} at its begin, {on['rounds']} rounds."
-    whole = f"{head}\n\n{page(found)}"
+    whole = f"{run_of(on)} {on['rounds']} rounds.\n\n{page(found)}"
     Console(highlight=False).print(whole, soft_wrap=True)
     if not options.quick:
         keep(script, {script: found}, whole)
