@@ -37,6 +37,7 @@ class Client:
             sessions.plain(settings) if root is None else sessions.transactional(settings, root)
         )
         self._sessions: dict[str, SparkSession] = {}
+        self._before: dict[str, str] = {}
         self._spark.sparkContext.setLogLevel("WARN")
 
     def ready(self) -> int:
@@ -54,6 +55,18 @@ class Client:
         """Give the existing tables their names in this session's catalog."""
         for table in tpch.TABLES:
             self.sql(f"CREATE TABLE {table} USING delta LOCATION '{tables}/{table}'")
+
+    def configure(self, settings: dict[str, str]) -> None:
+        """Give the session these settings, in place of those that the last call gave it."""
+        conf = self._spark.conf
+        for name, value in self._before.items():
+            if value:
+                conf.set(name, value)
+            else:
+                conf.unset(name)
+        self._before = {name: conf.get(name, "") for name in settings}
+        for name, value in settings.items():
+            conf.set(name, value)
 
     def sql(self, statement: str) -> list[list[str]]:
         """Run one statement."""

@@ -22,7 +22,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -141,35 +140,30 @@ def measure(
     work: Path, scenarios: Sequence[Scenario], *, quick: bool, seed: int
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Time every scenario; yield what was found, and on what, by name."""
-    for group in dict.fromkeys((tuple(s.settings.items()), s.forks) for s in scenarios):
-        chosen = [s for s in scenarios if (tuple(s.settings.items()), s.forks) == group]
+    for forks in dict.fromkeys(s.forks for s in scenarios):
+        chosen = [s for s in scenarios if s.forks == forks]
         timings = {s.name: Timing(s, seed) for s in chosen}
-        forks = 1 if quick else group[1]
-        for fork in range(forks):
+        last = 0 if quick else forks - 1
+        for fork in range(last + 1):
             folder = Path(tempfile.mkdtemp(dir=work))
-            with ExitStack() as stack:
-                drivers = {
-                    kind: stack.enter_context(
-                        Driver(
-                            f"timing{index}",
-                            folder,
-                            root=None if kind == PLAIN else folder / f"timeline{index}",
-                            settings=dict(group[0]),
-                        )
-                    )
-                    for index, kind in enumerate((PLAIN, LAKESTEP))
-                }
+            with (
+                Driver("plain", folder, root=None) as plain,
+                Driver("lakestep", folder, root=folder / "timeline") as lakestep,
+            ):
+                drivers = {PLAIN: plain, LAKESTEP: lakestep}
                 for s in chosen:
                     on = _run(folder, drivers, s, timings[s.name], quick=quick)
-                    if fork == forks - 1:
-                        on["rounds"] *= forks
-                        yield s.name, {"on": {**on, "forks": forks}, **timings[s.name].summary()}
+                    if fork == last:
+                        on |= {"forks": last + 1, "rounds": on["rounds"] * (last + 1)}
+                        yield s.name, {"on": on, **timings[s.name].summary()}
 
 
 def _run(
     folder: Path, drivers: Mapping[str, Driver], scenario: Scenario, timing: Timing, *, quick: bool
 ) -> dict[str, Any]:
     """Run a scenario in these drivers; return on what."""
+    for driver in drivers.values():
+        driver.call("configure", settings=dict(scenario.settings))
     folders = [folder / f"tables{index}" for index in range(len(drivers))]
     if scenario.made_once:
         model = folder.parent / "-".join(scenario.tables)

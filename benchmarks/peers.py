@@ -22,7 +22,7 @@ from driver import Driver
 from rich.progress import track
 
 SIZES = (1, 2, 4, 8)
-WARM_UP = 4
+WARM_UP = 2
 ROW = pa.table({"id": [1], "v": ["new"]})
 
 LAKESTEP, COMMIT = "Lakestep, a transaction", "of it COMMIT"

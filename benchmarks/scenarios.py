@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import tpch
 
@@ -39,10 +40,10 @@ class Scenario:
 
     `tables` gives each table's first rows as a query, `body` the statements of a round. In a
     transaction they stand between BEGIN and COMMIT, whose time counts, unless `only_body`.
-    Scenarios of the same `settings` and number of `forks` run in the same drivers. Each driver
-    makes its own tables, which warms it up, unless that would take too long: then one makes them
-    once, with the settings `made_with`. With several forks all of it is done again in new drivers,
-    `rounds` in each. A short run has those that are `quick`.
+    Scenarios of the same number of `forks` run in the same drivers, whose sessions get `settings`
+    for them. Each driver makes its own tables, which warms it up, unless that would take too long:
+    then one makes them once, with the settings `made_with`. With several forks all of it is done
+    again in new drivers, `rounds` in each. A short run has those that are `quick`.
     """
 
     name: str
@@ -61,12 +62,19 @@ class Scenario:
     quick: bool = False
 
 
-def _three(number: int) -> list[str]:
-    return [
-        f"INSERT INTO facts VALUES ({-number}, 1, 1), ({-number}, 2, 2)",
-        f"INSERT INTO facts SELECT id + 1000000, k, v FROM dims WHERE id % 100 = {number % 100}",
-        f"UPDATE dims SET v = v + 1 WHERE id % 100 = {number % 100}",
-    ]
+def _three(kind: str) -> dict[str, Any]:
+    """Return the tables and the body of the three statements."""
+    facts, dims = f"facts{kind}", f"dims{kind}"
+
+    def body(number: int) -> list[str]:
+        some = number % 100
+        return [
+            f"INSERT INTO {facts} VALUES ({-number}, 1, 1), ({-number}, 2, 2)",
+            f"INSERT INTO {facts} SELECT id + 1000000, k, v FROM {dims} WHERE id % 100 = {some}",
+            f"UPDATE {dims} SET v = v + 1 WHERE id % 100 = {some}",
+        ]
+
+    return {"tables": dict.fromkeys((facts, dims), FACTS.format(rows=100_000)), "body": body}
 
 
 def _eight(number: int) -> list[str]:
@@ -87,26 +95,17 @@ THREE = Scenario(
     "INSERT, INSERT … SELECT, UPDATE over 2 tables",
     0.95,
     1.05,
-    {name: FACTS.format(rows=100_000) for name in ("facts", "dims")},
-    _three,
+    **_three(""),
     quick=True,
 )
-# A round of these takes long enough for fewer of them. A transaction runs more code than plain
-# Delta, which takes the JVM longer to compile: after three rounds it was not done.
-FEWER = {"quick": False, "rounds": 7, "warm_up": 6}
+# A round of these takes long enough for fewer of them.
+FEWER = {"quick": False, "rounds": 7, "warm_up": 2}
 # Work of seconds, of which the JVM compiles so much that two of them never do the same: the same
 # SELECTs took 0.97 of plain Delta's time in one pair of drivers, 1.07 in the next.
-FORKED = {"rounds": 4, "warm_up": 4, "forks": 3, "made_once": True}
+FORKED = {"rounds": 3, "warm_up": 4, "forks": 3, "made_once": True}
 
 GENERATED = (
     THREE,
-    replace(
-        THREE,
-        name="The same with stock settings",
-        settings=STOCK,
-        **FEWER | {"rounds": 5, "warm_up": 3},
-    ),
-    replace(THREE, name="The same with the settings of an expert", settings=EXPERT, **FEWER),
     Scenario(
         "8 single-row INSERTs into 8 tables",
         0.7,
@@ -116,6 +115,21 @@ GENERATED = (
         quick=True,
     ),
     Scenario("10 INSERTs and 1 UPDATE of one table", 0.8, 1.0, {"many": SMALL}, _eleven, rounds=7),
+    # In drivers that are warm.
+    replace(
+        THREE,
+        name="The same with stock settings",
+        **_three("_stock"),
+        settings=STOCK,
+        **FEWER,
+    ),
+    replace(
+        THREE,
+        name="The same with the settings of an expert",
+        **_three("_expert"),
+        settings=EXPERT,
+        **FEWER,
+    ),
     Scenario(
         "MERGE of 1 % into 1,000,000 rows",
         1.0,
@@ -185,7 +199,10 @@ def tpch_scenarios(folder: Path) -> tuple[Scenario, ...]:
             only_body=True,
             **FORKED,
         ),
-        Scenario(TPCH[1], 1.0, 1.02, loaded, queries, in_transaction=False, **FORKED),
+        # The same drivers have just run these queries.
+        Scenario(
+            TPCH[1], 1.0, 1.02, loaded, queries, in_transaction=False, **FORKED | {"warm_up": 1}
+        ),
         Scenario(
             TPCH[2],
             0.95,
