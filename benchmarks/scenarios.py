@@ -121,7 +121,7 @@ GENERATED = (
         name="The same with stock settings",
         **_three("_stock"),
         settings=STOCK,
-        **FEWER,
+        **FEWER | {"rounds": 5},
     ),
     replace(
         THREE,
