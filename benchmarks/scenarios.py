@@ -96,6 +96,8 @@ THREE = Scenario(
     0.95,
     1.05,
     **_three(""),
+    # These are the first that cold drivers do.
+    warm_up=8,
     quick=True,
 )
 # A round of these takes long enough for fewer of them.
@@ -170,7 +172,7 @@ TPCH = (
 
 def tpch_scenarios(folder: Path) -> tuple[Scenario, ...]:
     """Return the refresh functions and the queries, over files made in `folder`."""
-    rounds, warm_up = 7, 2
+    rounds, warm_up = 5, 2
     files, refreshes = folder / "tpch", folder / "refreshes"
     refreshes.mkdir(parents=True, exist_ok=True)
     tpch.generate(files, SCALE)
