@@ -264,7 +264,7 @@ def page(found: dict[str, Any]) -> str:
     def ms(seconds: float) -> str:
         return f"{1000 * seconds:.0f} ms"
 
-    touch, held = found["touches"], found["memory"]
+    touch = found["touches"]
     return "\n\n".join(
         (
             pages.run_of(found),
@@ -321,27 +321,27 @@ def page(found: dict[str, Any]) -> str:
                     for count, d in found["drivers"].items()
                 ],
             ),
-            pages.table(
-                ["a driver holds", "file systems", "Delta logs", "threads", "heap"],
-                [
-                    [
-                        f"{name}, {when}",
-                        *map(str, counts),
-                        f"{heap / 2**20:.0f} MiB",
-                    ]
-                    for kind, name in ((LAKESTEP, "Lakestep"), (PLAIN, "plain Delta"))
-                    for when, (*counts, heap) in (
-                        ("at first", held["before"][kind]),
-                        (f"{held['transactions']} rounds later", held["after"][kind]),
-                    )
-                ],
-            ),
+            *([_held(found["memory"])] if "memory" in found else []),
         )
     )
 
 
+def _held(found: dict[str, Any]) -> str:
+    return pages.table(
+        ["a driver holds", "file systems", "Delta logs", "threads", "heap"],
+        [
+            [f"{name}, {when}", *map(str, counts), f"{heap / 2**20:.0f} MiB"]
+            for kind, name in ((LAKESTEP, "Lakestep"), (PLAIN, "plain Delta"))
+            for when, (*counts, heap) in (
+                ("at first", found["before"][kind]),
+                (f"{found['transactions']} rounds later", found["after"][kind]),
+            )
+        ],
+    )
+
+
 def main() -> None:
-    """Run the benchmark; with --quick smaller, and nothing is written."""
+    """Run the benchmark; with --quick smaller, without the look at memory, and nothing written."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--data", type=Path, default=REPOSITORY / ".data")
@@ -380,7 +380,8 @@ def main() -> None:
         keep("drivers", side_by_side([ours, *others], work, 4 if quick else 10, chance))
         sized = {2: 5, 8: 3} if quick else {2: 16, 32: 8, 200: 5}
         keep("commits", commits(ours, work, sized, chance))
-    keep("memory", memory(work, 10 if quick else 300))
+    if not quick:
+        keep("memory", memory(work, 300))
     # Millions of files want the memory that drivers take.
     keep("timelines", timelines(work, sizes, 5 if quick else 25, chance, seed))
     console.print(page(found), soft_wrap=True)
