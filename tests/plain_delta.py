@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import traceback
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,6 +19,13 @@ import table_state
 from fast_start import FAST_START, FEW_TABLES, INTERPRETED
 from statement_kinds import Target
 from transactions import condition_of
+
+TEST_JAR = Path(__file__).resolve().parents[1] / "target" / "lakestep-tests.jar"
+# The local disk by another name.
+COUNTED = {
+    "spark.hadoop.fs.hdfs.impl": "io.lakestep.testing.CountingFileSystem",
+    "spark.hadoop.fs.AbstractFileSystem.hdfs.impl": "io.lakestep.testing.CountingFileContext",
+}
 
 
 class PlainDelta:
@@ -71,6 +79,16 @@ class _Requests:
     def sql(self, text):
         return table_state.shown(self.spark.sql(text))
 
+    def counted(self, statements):
+        """The requests to `hdfs://counted` of each statement, of a process that knows no table."""
+        files = self.spark._jvm.io.lakestep.testing.CountingFileSystem
+        self.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+        counts = [Counter(dict(files.requests()))]
+        for statement in statements:
+            self.spark.sql(statement).collect()
+            counts.append(Counter(dict(files.requests())))
+        return [after - before for before, after in itertools.pairwise(counts)]
+
     def state(self, path, since):
         return table_state.state(self.spark, path, since)
 
@@ -97,7 +115,9 @@ def main(folder, delta_jars):
 
     spark = (
         SparkSession.builder.master("local[2]")
-        .config("spark.jars", ",".join(map(str, sorted(Path(delta_jars).glob("*.jar")))))
+        .config(
+            "spark.jars", ",".join(map(str, [*sorted(Path(delta_jars).glob("*.jar")), TEST_JAR]))
+        )
         .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
         .config(
             "spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
@@ -109,7 +129,7 @@ def main(folder, delta_jars):
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.databricks.delta.snapshotPartitions", "2")
-        .config(map={**FEW_TABLES, **INTERPRETED})
+        .config(map={**FEW_TABLES, **INTERPRETED, **COUNTED})
         .getOrCreate()
     )
     requests = _Requests(spark)

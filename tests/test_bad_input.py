@@ -214,7 +214,7 @@ def test_binding_that_cannot_be_looked_at_is_not_taken_for_absent(drivers, tmp_p
     session = reader.session(lake.root)
     folder = Path(lake.tables[1]) / "_delta_log" / "_lakestep"
     away = folder.rename(tmp_path / "away")
-    # Hadoop's local file system shows a link to itself, like what is forbidden, as if it were absent.
+    # Hadoop's local file system shows a link to itself as it does what is forbidden: as absent.
     folder.symlink_to(folder)
     query = "SELECT count(*) FROM {} UNION ALL SELECT count(*) FROM {}"
     for statement in (query.format(*lake.sql("{}")), *lake.sql(UPDATE, lake.tables[1:])):

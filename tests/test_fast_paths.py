@@ -183,3 +183,23 @@ def test_a_wrong_setting_ends_no_transaction_halfway(spark, other_session, table
         if end == "commit" and refused is None:
             committed.append((3, key))
     assert rows(spark, name) == [(1, "a"), (2, "b"), *sorted(committed)]
+
+
+def test_the_next_plain_reader_and_writer_ask_the_store_for_the_same(spark, plain, tmp_path):
+    committers = {
+        "theirs": lambda statement: plain.ask("sql", text=statement),
+        "ours": lambda statement: spark.sql(f"BEGIN; {statement}; COMMIT").collect(),
+    }
+    for kind in committers:
+        made = f"CREATE TABLE delta.`{tmp_path}/{kind}` (id INT) USING delta"
+        plain.ask("sql", text=f"{made} TBLPROPERTIES ('delta.checkpointInterval' = '3')")
+    # The commit of the second turn is the one that makes a checkpoint.
+    for turn in range(2):
+        asked = {}
+        for kind, commit_it in committers.items():
+            commit_it(f"INSERT INTO delta.`{tmp_path}/{kind}` VALUES ({turn})")
+            table = f"delta.`hdfs://counted{tmp_path}/{kind}`"
+            following = [f"SELECT count(id) FROM {table}", f"INSERT INTO {table} VALUES ({turn})"]
+            asked[kind] = plain.ask("counted", statements=following)
+        assert asked["ours"] == asked["theirs"]
+        assert all(sum(counts.values()) > 5 for counts in asked["ours"])
