@@ -4,40 +4,36 @@ from __future__ import annotations
 
 import random
 import statistics
-from collections.abc import Callable, Sequence
-
-
-def interval(
-    ratio: Callable[[list[int]], float], size: int, seed: int, forks: int = 1
-) -> tuple[float, float]:
-    """Return the bootstrap 95 % interval of a ratio over resampled rounds.
-
-    Rounds come from so many pairs of drivers, one after the other, which are resampled first: two
-    JVMs that run the same differ more than two rounds of one.
-    """
-    chance = random.Random(seed)
-    each = size // forks
-
-    def draw() -> list[int]:
-        pairs = chance.choices(range(forks), k=forks)
-        return [p * each + i for p in pairs for i in chance.choices(range(each), k=each)]
-
-    draws = sorted(ratio(draw()) for _ in range(10_000))
-    return draws[250], draws[9749]
+from collections.abc import Sequence
 
 
 def ratio(
     ours: Sequence[float], theirs: Sequence[float], seed: int, forks: int = 1
 ) -> dict[str, object]:
-    """Return the ratio of the medians of paired rounds, and its interval."""
+    """Return the ratio of the medians of paired rounds, and its bootstrap 95 % interval.
 
-    def of(rounds: Sequence[int]) -> float:
-        return statistics.median(ours[i] for i in rounds) / statistics.median(
-            theirs[i] for i in rounds
+    Rounds come from so many pairs of drivers, one after the other. Each pair has its own ratio, as
+    its rounds are as fast as its two JVMs; of several the geometric mean counts. Whole pairs are
+    resampled first, then the rounds of each: two JVMs that run the same differ more than two rounds
+    of one.
+    """
+    each = len(ours) // forks
+
+    def of(pair: int, rounds: Sequence[int]) -> float:
+        mine, plain = ([taken[pair * each + i] for i in rounds] for taken in (ours, theirs))
+        return statistics.median(mine) / statistics.median(plain)
+
+    chance = random.Random(seed)
+
+    def draw() -> float:
+        pairs = chance.choices(range(forks), k=forks)
+        return statistics.geometric_mean(
+            of(pair, chance.choices(range(each), k=each)) for pair in pairs
         )
 
-    size = len(ours)
-    return {"ratio": of(range(size)), "ratio_95": interval(of, size, seed, forks)}
+    draws = sorted(draw() for _ in range(10_000))
+    whole = statistics.geometric_mean(of(pair, range(each)) for pair in range(forks))
+    return {"ratio": whole, "ratio_95": (draws[250], draws[9749])}
 
 
 def told(found: dict[str, object]) -> str:
