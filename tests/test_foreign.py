@@ -5,7 +5,7 @@ from pathlib import Path
 import deltalake
 import pytest
 
-from driver import TIMEOUT_S, DriverError
+from driver import FAST_PATHS, TIMEOUT_S, DriverError
 from lake import Lake, append, rewrite
 from test_crash import commit_steps
 from transactions import commit, refused, rollback
@@ -98,7 +98,9 @@ def test_table_made_anew_after_the_outcome_gets_no_checksum_of_ours(drivers, tmp
         halts.go()
         ours.result(TIMEOUT_S)
     checksums = {p.parent.parent.name: p.name for p in tmp_path.glob("*/_delta_log/*.crc")}
-    assert checksums == {Path(lake.tables[0]).name: f"{2:020}.crc"}
+    # Before, the tables have none; without the fast paths nobody knows what it would be made from.
+    derived = {} if FAST_PATHS else {Path(lake.tables[0]).name: f"{2:020}.crc"}
+    assert checksums == derived
 
 
 # Statements of plain Spark and Delta under an open transaction; the rule that an UPDATE of ours
