@@ -21,6 +21,8 @@ WHEEL_SOURCES := python/pyproject.toml python/hatch_build.py python/README.md \
 
 PYTHON_FOLDERS := python tests $(wildcard benchmarks)
 REPORTS := target/test-reports
+# Two files of tests at a time; a file shares its sessions and drivers.
+BY_FILE := -n 2 --dist loadfile
 
 .PHONY: setup test test-scala test-python test-long check-model demo bench bench-quick flames check wheel
 
@@ -83,7 +85,7 @@ test-scala:
 	project/sbt test
 
 test-python: .venv/installed $(TEST_JAR) target/spark-classes.jsa target/s3-jars target/hdfs-jars target/model-jars
-	$(BIN)/python -m pytest tests -m 'not long' --junitxml=$(REPORTS)/pytest.xml
+	$(BIN)/python -m pytest tests -m 'not long' $(BY_FILE) --junitxml=$(REPORTS)/pytest.xml
 	LAKESTEP_TEST_API=connect $(BIN)/python -m pytest tests/test_python_api.py -m 'not classic' \
 	  --junitxml=$(REPORTS)/pytest-connect.xml
 
@@ -94,7 +96,7 @@ target/adya/bin/adya:
 test-long: .venv/installed $(TEST_JAR) target/spark-classes.jsa target/s3-jars target/hdfs-jars target/model-jars target/adya/bin/adya
 	LAKESTEP_TEST_LONG=1 project/sbt test
 	LAKESTEP_TEST_LONG=1 $(BIN)/python -m pytest tests -m long --durations=10
-	LAKESTEP_TEST_FAST_PATHS=off $(BIN)/python -m pytest tests -m 'not long'
+	LAKESTEP_TEST_FAST_PATHS=off $(BIN)/python -m pytest tests -m 'not long' $(BY_FILE)
 
 # The protocol's model at its large bounds, and broken variants of it that must fail.
 check-model: .venv/created target/model-jars
