@@ -130,9 +130,10 @@ def vacuum(path):
     assert deleted
 
 
-def test_staged_files_that_a_foreign_vacuum_deletes(driver, tmp_path):
+@pytest.mark.parametrize("sync", ["true", "false"])
+def test_staged_files_that_a_foreign_vacuum_deletes(driver, tmp_path, sync):
     lake = Lake(tmp_path, 2)
-    session = driver.session(lake.root)
+    session = driver.session(lake.root, **{"spark.lakestep.commit.syncFiles": sync})
     session.sql("BEGIN", *lake.sql(UPDATE))
     vacuum(lake.tables[1])
     with refused("LAKESTEP_STAGED_FILE_LOST", "58030") as raised:

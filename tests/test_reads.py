@@ -1,5 +1,9 @@
 """What a session reads inside a transaction, and what DataFrames made elsewhere do there."""
 
+import json
+from datetime import datetime
+from pathlib import Path
+
 import pyarrow
 import pytest
 from delta.tables import DeltaTable
@@ -50,6 +54,44 @@ QUERIES = {
     "columns": "DESCRIBE TABLE {d}",
     "column_names": "SHOW COLUMNS IN {d}",
 }
+
+
+def test_transaction_reads_what_its_session_has_written_whatever_the_clocks_say(spark, rows):
+    """Another client's clock is ten minutes ahead, and in-commit timestamps never go back."""
+    spark.sql(
+        "CREATE TABLE ahead (id INT) USING delta "
+        "TBLPROPERTIES ('delta.enableInCommitTimestamps' = 'true')"
+    )
+    try:
+        place = spark.sql("DESCRIBE DETAIL ahead").collect()[0]["location"].removeprefix("file:")
+        time = int(1000 * datetime.now().timestamp()) + 600_000
+        info = {
+            "timestamp": time,
+            "inCommitTimestamp": time,
+            "operation": "WRITE",
+            "operationParameters": {},
+            "isBlindAppend": True,
+        }
+        foreign = Path(place, "_delta_log", f"{1:020}.json")
+        foreign.write_text(json.dumps({"commitInfo": info}) + "\n")
+        spark.sql("INSERT INTO ahead VALUES (1)")
+        begin(spark)
+        assert rows(spark, "ahead") == [(1,)]
+        spark.sql("INSERT INTO ahead SELECT max(id) + 1 FROM ahead")
+        commit(spark)
+        assert rows(spark, "ahead") == [(1,), (2,)]
+    finally:
+        spark.sql("DROP TABLE ahead")
+
+
+def test_script_sets_a_variable_to_what_a_query_of_a_table_gives(spark, table):
+    one = table("scripted")
+    script = f"BEGIN DECLARE x INT; SET x = (SELECT max(id) FROM {one}); SELECT x; END"
+    assert spark.sql(script).collect() == [(2,)]
+    begin(spark)
+    spark.sql(f"INSERT INTO {one} VALUES (7, 'g')")
+    assert spark.sql(script).collect() == [(7,)]
+    rollback(spark)
 
 
 @pytest.fixture(scope="module")

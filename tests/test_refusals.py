@@ -243,3 +243,27 @@ def test_new_tables_and_other_formats_are_refused_before_they_act(spark, arena, 
     rollback(spark)
     assert not spark.catalog.tableExists("fresh")
     assert frame.count() == 8
+
+
+def test_calls_of_the_catalog_itself_are_refused(spark, table):
+    name = table("called")
+    names = spark._jvm.org.apache.spark.sql.connector.catalog.Identifier
+    default = spark._sc._gateway.new_array(spark._jvm.String, 1)
+    default[0] = "default"
+    catalog = spark._jsparkSession.sessionState().catalogManager().catalog("spark_catalog")
+    begin(spark)
+    with refused("LAKESTEP_UNSUPPORTED_IN_TRANSACTION.METASTORE"):
+        catalog.dropTable(names.of(default, name))
+    rollback(spark)
+    assert spark.table(name).count() == 2
+
+
+def test_delta_transaction_on_an_overlay_that_is_no_statement_is_refused(spark, table):
+    name = table("overlaid")
+    begin(spark)
+    overlay = spark.table(name).inputFiles()[0].rpartition("/")[0]
+    log = spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, overlay)
+    nothing = spark._jvm.scala.Option.empty()
+    with refused("LAKESTEP_OVERLAY_PATH"):
+        log.startTransaction(nothing, nothing)
+    rollback(spark)

@@ -4,6 +4,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 import lakestep
+from transactions import refused
 
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
 
@@ -37,6 +38,31 @@ def test_batch_goes_into_two_tables_or_into_none(spark, table, tmp_path):
     assert (spark.table(one).count(), spark.table(two).count()) == (0, 0)
     run(spark, source, into_both, tmp_path)
     assert (spark.table(one).count(), spark.table(two).count()) == (2, 2)
+
+
+def test_frame_and_view_of_an_ended_transaction_are_refused_inside_a_batch(spark, table, tmp_path):
+    source, one = table("frame_source"), table("frame_target", ())
+    spark.sql("BEGIN")
+    spark.sql(f"INSERT INTO {one} VALUES (1, 'gone')")
+    spark.table(one).createOrReplaceTempView("of_ended")
+    spark.sql("ROLLBACK")
+    met = []
+
+    def read(batch, _):
+        session = batch.sparkSession
+        with lakestep.transaction(session) as txn:
+            session.sql(f"INSERT INTO {one} VALUES (2, 'gone')")
+            frame = session.table(one)
+            met.append(frame.count())
+            txn.rollback()
+        for failing in (frame.count, lambda: session.table("of_ended").count()):
+            with refused("LAKESTEP_DATAFRAME_OF_ENDED_TRANSACTION"):
+                failing()
+            met.append("refused")
+
+    run(spark, source, read, tmp_path)
+    assert met == [1, "refused", "refused"]
+    spark.sql("DROP VIEW of_ended")
 
 
 def test_transaction_of_the_outer_session_is_refused_inside_a_batch(spark, table, tmp_path):

@@ -5,6 +5,7 @@ import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.delta.lakestep.{BaseTransactionBackstop, SparkInternals}
 import org.apache.spark.sql.internal.StaticSQLConf
 
+import io.lakestep.catalog.BindCatalogs
 import io.lakestep.overlay.{BaseWriteGuard, OverlaySettings}
 import io.lakestep.session.{Autocommit, CatalogSetting, InternalClones, NoBaseWrites, Sessions}
 import io.lakestep.sql.{
@@ -29,7 +30,8 @@ class LakestepExtensions extends (SparkSessionExtensions => Unit) {
     BaseWriteGuard.set(NoBaseWrites)
     BaseTransactionBackstop.install(
       Sessions.isOpen,
-      (session, table) => Autocommit.beforeWrite(session, Seq(table))
+      (session, table) => Autocommit.beforeWrite(session, Seq(table)),
+      Autocommit.committed
     )
     if (listsDelta) ParserOrder.injectOutermost(extensions, parser)
     else {
@@ -37,6 +39,7 @@ class LakestepExtensions extends (SparkSessionExtensions => Unit) {
       extensions.injectParser(parser)
     }
     // Before the first rule that touches a table.
+    extensions.injectHintResolutionRule(BindCatalogs(_))
     WatchTypedStatements.inject(extensions)
     extensions.injectHintResolutionRule(RedirectTables(_))
     extensions.injectResolutionRule(RedirectRelations(_))
@@ -47,7 +50,7 @@ class LakestepExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(ResolveTransactionBlock(_))
     new TransactionGuard(Sessions.isOpen, Sessions.isReadOnly).inject(extensions)
     extensions.injectOptimizerRule(ConsistentReads(_))
-    extensions.injectOptimizerRule(_ => NoteStatementTables)
+    extensions.injectOptimizerRule(NoteStatementTables(_))
     extensions.injectPlannerStrategy(StatementStrategy(_))
   }
 

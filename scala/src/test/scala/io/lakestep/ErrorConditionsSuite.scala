@@ -68,5 +68,9 @@ final class ErrorConditionsSuite extends AnyFunSuite {
     val raised = "LAKESTEP_[A-Z_]+(?=[\".])".r.findAllIn(text("scala/src/main")).toSet
     val settings = Set("LAKESTEP_JAR")
     assert((raised -- names -- settings).isEmpty)
+    val parts = "(LAKESTEP_[A-Z_]+)\\.([A-Z_]+)(?=\")".r.findAllMatchIn(text("scala/src/main"))
+    parts.map(m => m.group(1) -> m.group(2)).foreach { case (name, part) =>
+      assert(fields(conditions.get(name).get("subClass")).contains(part), name)
+    }
   }
 }

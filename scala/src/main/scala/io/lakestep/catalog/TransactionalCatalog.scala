@@ -3,7 +3,10 @@ package io.lakestep.catalog
 import java.util.{Map => JMap}
 
 import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.{Column, Identifier, StagedTable, Table}
 import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.delta.catalog.DeltaCatalog
@@ -25,14 +28,21 @@ import io.lakestep.session.Sessions
  */
 class TransactionalCatalog extends DeltaCatalog {
 
-  private var catalogName = "spark_catalog"
+  private var catalogName = SparkInternals.sessionCatalogName
 
   override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = {
     catalogName = name
-    if (name != "spark_catalog") {
+    if (name != SparkInternals.sessionCatalogName) {
       setDelegateCatalog(SparkInternals.sessionCatalog(spark))
     }
     super.initialize(name, options)
+  }
+
+  private[catalog] def bindTo(session: SparkSession): Unit = if (spark ne session) {
+    SparkInternals.bind(this, session)
+    if (catalogName != SparkInternals.sessionCatalogName) {
+      setDelegateCatalog(SparkInternals.sessionCatalog(session))
+    }
   }
 
   override def name(): String = catalogName
@@ -142,4 +152,23 @@ class TransactionalCatalog extends DeltaCatalog {
         "target" -> ident.toString
       )
     }
+}
+
+/**
+ * Tells the catalogs of a session whose they are, before one of its statements resolves a name.
+ * Spark makes a catalog at the first call that asks for it, such as `catalog.currentCatalog()`, on
+ * whatever thread that is.
+ */
+final case class BindCatalogs(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    BindCatalogs.of(session)
+    plan
+  }
+}
+
+object BindCatalogs {
+  def of(session: SparkSession): Unit = SparkInternals.loadedCatalogs(session).foreach {
+    case ours: TransactionalCatalog => ours.bindTo(session)
+    case _ =>
+  }
 }

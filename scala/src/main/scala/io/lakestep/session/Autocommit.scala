@@ -16,11 +16,15 @@ import io.lakestep.storage.LocalStore
  */
 object Autocommit {
 
-  /** Before a statement writes: its tables hold no unfinished entry any more. */
-  def beforeWrite(session: SparkSession, tables: Seq[Path]): Unit = {
+  /**
+   * Before a statement writes: its tables hold no unfinished entry any more.
+   *
+   * @return whether one of them did
+   */
+  def beforeWrite(session: SparkSession, tables: Seq[Path]): Boolean = {
     val conf = session.sessionState.newHadoopConf()
     tables.distinct.map(uri(_, conf)).filter(isBound(_, conf))
-      .foreach(Databases.of(session).helpBeforeWrite(_))
+      .map(Databases.of(session).helpBeforeWrite(_)).contains(true)
   }
 
   /**
@@ -32,10 +36,17 @@ object Autocommit {
   def consistent(session: SparkSession, seen: Map[Path, Long]): Map[Path, Long] = {
     val conf = session.sessionState.newHadoopConf()
     val uris = seen.keySet.map(table => table -> uri(table, conf)).toMap
-    val versions = seen.groupMapReduce(t => uris(t._1))(_._2)(math.min)
-    if (!versions.keys.exists(isBound(_, conf))) seen
-    else uris.view.mapValues(Databases.of(session).consistent(versions)).toMap
+    val loaded = seen.groupMapReduce(t => uris(t._1))(_._2)(math.min)
+    val versions =
+      if (!loaded.keys.exists(isBound(_, conf))) loaded
+      else Databases.of(session).consistent(loaded)
+    Sessions.saw(session, versions)
+    uris.view.mapValues(versions).toMap
   }
+
+  /** After a statement of the session has committed to a table. */
+  def committed(session: SparkSession, table: Path, version: Long): Unit =
+    Sessions.saw(session, Seq(uri(table, session.sessionState.newHadoopConf()) -> version))
 
   /**
    * Whether the table takes no commits but those of transactions. Where that is unknown Delta's

@@ -56,7 +56,8 @@ object Databases {
       observer = conf(LakestepConf.Observer).fold[CommitObserver](CommitObserver.Silent)(observer),
       options = DatabaseOptions(
         maxAttempts = conf(LakestepConf.MaxAttempts),
-        syncDataFiles = conf(LakestepConf.SyncFiles),
+        // The stores force nothing where they need not; a file that is gone is noticed anyway.
+        syncDataFiles = true,
         conflicts = conf(LakestepConf.Strategy),
         longestWaitMs = conf(LakestepConf.TimeoutMs),
         checkpointInterval = conf(LakestepConf.CheckpointInterval),

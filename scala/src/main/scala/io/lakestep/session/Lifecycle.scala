@@ -50,7 +50,12 @@ object Lifecycle {
             notBefore = Sessions.seenEntry(session, database)
           )
         )
-        val transaction = new SessionTransaction(begun, database, warm(session, _))
+        val transaction = new SessionTransaction(
+          begun,
+          database,
+          Sessions.seenVersions(session),
+          warm(session, _)
+        )
         Sessions.saw(session, database, begun.snapshot)
         Sessions.set(session, SessionState.Open(transaction))
         transaction
@@ -62,7 +67,7 @@ object Lifecycle {
    */
   private def checkBatch(session: SparkSession): Unit =
     if (Option(session.sparkContext.getLocalProperty("sql.streaming.queryId")).isDefined &&
-      !InternalClones.contains(session)) throw Errors("LAKESTEP_SESSION_OUTSIDE_BATCH")
+      !InternalClones.isOfStream(session)) throw Errors("LAKESTEP_SESSION_OUTSIDE_BATCH")
 
   /** SET TRANSACTION. Conditions: LAKESTEP_NO_ACTIVE_TRANSACTION, LAKESTEP_TRANSACTION_HAS_READ. */
   def set(session: SparkSession, modes: TransactionModes): Unit =
@@ -236,6 +241,7 @@ object Lifecycle {
     Errors("LAKESTEP_NO_ACTIVE_TRANSACTION", "statement" -> statement)
 
   private def end(session: SparkSession, transaction: SessionTransaction): Unit = {
+    Sessions.saw(session, transaction.touched.map(t => t.uri -> t.pin))
     Sessions.set(session, SessionState.Idle)
     forget(session, transaction)
   }

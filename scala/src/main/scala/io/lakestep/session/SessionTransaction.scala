@@ -34,11 +34,13 @@ object StatementKind {
  * Thread-safe: several threads may share one session. Their statements run one after another, as a
  * statement that fails is cut off by what was staged since it began; queries run at any time.
  *
+ * @param seen the newest version of each table, by its URI, that the session had met before BEGIN
  * @param firstTouch called for each table when it is pinned, before anything reads its overlay
  */
 final class SessionTransaction(
     started: BegunTransaction,
     val database: Database,
+    seen: Map[String, Long] = Map.empty,
     firstTouch: TouchedTable => Unit = _ => ()) {
 
   @volatile private var current = started
@@ -119,7 +121,8 @@ final class SessionTransaction(
   private def touch(canonical: Path, conf: Configuration): Option[TouchedTable] =
     if (!canonical.getFileSystem(conf).exists(new Path(canonical, "_delta_log"))) None
     else {
-      val pin = database.pinned(begun, BasePath.uri(canonical), notBelow = -1L)
+      val uri = BasePath.uri(canonical)
+      val pin = database.pinned(begun, uri, notBelow = seen.getOrElse(uri, -1L))
       val overlay = OverlayPath(Chain(pin.version, Vector(id)), canonical).toPath
       val table = new TouchedTable(canonical, pin, overlay)
       tables.put(canonical.toString, table)

@@ -28,6 +28,7 @@ object Sessions {
   private final class Slot(
       var state: SessionState,
       var seenEntries: Map[Database, Long],
+      var seenVersions: Map[String, Long],
       var lastConflict: Option[MetConflict])
 
   /** Setting of a session that names its open transaction. */
@@ -37,7 +38,7 @@ object Sessions {
   private val openById = new ConcurrentHashMap[String, SessionTransaction]
 
   private def slot(session: SparkSession): Slot = slots.synchronized {
-    slots.computeIfAbsent(session, _ => new Slot(SessionState.Idle, Map.empty, None))
+    slots.computeIfAbsent(session, _ => new Slot(SessionState.Idle, Map.empty, Map.empty, None))
   }
 
   def state(session: SparkSession): SessionState = own(session) match {
@@ -107,6 +108,22 @@ object Sessions {
     slots.synchronized(s.seenEntries.getOrElse(database, -1L))
   }
 
+  /** The newest version of each table, by its URI, that this session has read or written. */
+  private[session] def seenVersions(session: SparkSession): Map[String, Long] = {
+    val s = slot(session)
+    slots.synchronized(s.seenVersions)
+  }
+
+  private[session] def saw(session: SparkSession, versions: Iterable[(String, Long)]): Unit = {
+    val s = slot(session)
+    slots.synchronized {
+      versions.foreach { case (table, version) =>
+        val newest = math.max(s.seenVersions.getOrElse(table, -1L), version)
+        s.seenVersions = s.seenVersions.updated(table, newest)
+      }
+    }
+  }
+
   /** The conflict of the session's last COMMIT that met one, with the transaction's id. */
   private[session] def lastConflict(session: SparkSession): Option[MetConflict] = {
     val s = slot(session)
@@ -126,12 +143,19 @@ object Sessions {
     }
   }
 
-  /** What a session learns of a transaction that ran for it in another one. */
-  private[lakestep] def learn(session: SparkSession, from: SparkSession): Unit = {
-    val (mine, theirs) = (slot(session), slot(from))
+  /** What a session has seen counts for another one, which works for it. */
+  private[lakestep] def seeAs(session: SparkSession, from: SparkSession): Unit = {
+    val theirs = slot(from)
     slots.synchronized(theirs.seenEntries).foreach { case (database, entry) =>
       saw(session, database, entry)
     }
+    saw(session, seenVersions(from))
+  }
+
+  /** What a session learns of a transaction that ran for it in another one. */
+  private[lakestep] def learn(session: SparkSession, from: SparkSession): Unit = {
+    val (mine, theirs) = (slot(session), slot(from))
+    seeAs(session, from)
     slots.synchronized { mine.lastConflict = theirs.lastConflict.orElse(mine.lastConflict) }
     from.conf.getOption(DeltaHousekeeping.LastCommitVersion)
       .foreach(session.conf.set(DeltaHousekeeping.LastCommitVersion, _))

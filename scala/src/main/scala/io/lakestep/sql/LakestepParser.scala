@@ -18,6 +18,7 @@ import org.apache.spark.sql.internal.{SQLConf, VariableSubstitution}
 import org.apache.spark.sql.types.{DataType, StructType}
 
 import io.lakestep.Errors
+import io.lakestep.catalog.BindCatalogs
 import io.lakestep.session.Sessions
 import io.lakestep.sql.parser.{LakestepSqlBaseVisitor, LakestepSqlLexer, LakestepSqlParser}
 import io.lakestep.sql.parser.LakestepSqlParser._
@@ -132,8 +133,10 @@ class LakestepParser(session: SparkSession, delegate: ParserInterface) extends P
 
   override def parseMultipartIdentifier(sqlText: String): Seq[String] = {
     val parts = delegate.parseMultipartIdentifier(sqlText)
-    if (Sessions.isOpen(session) && DeltaTableForName.isCalling) {
-      DeltaTableForName.qualified(session, parts)
+    if (DeltaTableForName.isCalling) {
+      // What follows is no statement, which would do so.
+      BindCatalogs.of(session)
+      if (Sessions.isOpen(session)) DeltaTableForName.qualified(session, parts) else parts
     } else parts
   }
 

@@ -41,6 +41,7 @@ final case class StatementAsTransaction(
   override def run(session: SparkSession): Seq[Row] = {
     val attempts = Attempts.of(session)
     val own = SparkInternals.cloned(session)
+    Sessions.seeAs(own, session)
     try Redo.whole(attempts)(once(own, attempts))(mayRepeat = true)
     finally Sessions.learn(session, own)
   }

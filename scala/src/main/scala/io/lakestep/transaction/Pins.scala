@@ -23,7 +23,8 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
   private val verifiedFloors = new ConcurrentHashMap[String, LastMark]
 
   /**
-   * @param notBelow newest version that this session has read or written, -1 for none
+   * @param notBelow newest version that this session has read or written, -1 for none; a log that has
+   *   no such version is that of a table made anew
    *
    * Conditions: LAKESTEP_TABLE_OF_ANOTHER_TIMELINE, LAKESTEP_TABLE_OVERWRITTEN,
    * LAKESTEP_SNAPSHOT_BEHIND_SESSION, LAKESTEP_SNAPSHOT_GONE, LAKESTEP_NOT_A_TABLE.
@@ -33,11 +34,12 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
     val table = log(path)
     val floor = binding.filter(_ => amendments.marksBoundPins)
       .flatMap(b => txn.base.lastMark(b.log))
-    val lowest = floor.fold(-1L)(_.slot).max(notBelow)
+    val marked = floor.fold(-1L)(_.slot)
     // The log before the timeline: every mark in this listing has its entry in a later reading.
-    val tail = table.tail(lowest)
-    val head = tail.head.getOrElse(throw notATable(path, table, lowest))
-    if (head < lowest) throw overwritten(path, lowest)
+    val tail = table.tail(marked)
+    val head = tail.head.getOrElse(throw notATable(path, table, marked))
+    if (head < marked) throw overwritten(path, marked)
+    val lowest = if (notBelow > head) marked else marked.max(notBelow)
     // A table that was bound since then may hold marks in this listing, so it is looked up again.
     val bound = binding.orElse(bindings.find(path))
     val ceiling = bound.filter(_ => amendments.marksBoundPins)

@@ -2,21 +2,26 @@ package org.apache.spark.sql.delta.lakestep
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.delta.{OptimisticTransaction, TransactionExecutionObserver}
+import org.apache.spark.sql.delta.{
+  CommittedTransaction, OptimisticTransaction, TransactionExecutionObserver
+}
+import org.apache.spark.sql.delta.hooks.PostCommitHook
 
 import io.lakestep.Errors
 import io.lakestep.delta.DeltaReference
 
 /**
  * Refuses every Delta transaction that starts on a base table while the session has an open
- * Lakestep transaction, whichever way it came, and every one on a table that only transactions may
- * write; everything else goes to the observer that was there before. Where a fence is on only while a
- * transaction is being published, that is finished first.
+ * Lakestep transaction, whichever way it came, every one on a table that only transactions may write,
+ * and every one on an overlay that is not part of a statement of its transaction; everything else goes
+ * to the observer that was there before. A transaction that is being published in the table is finished
+ * first, as what it has put there may have to be taken back.
  */
 private[lakestep] final class BaseTransactionBackstop(
     private[lakestep] val inner: TransactionExecutionObserver,
     isInTransaction: SparkSession => Boolean,
-    finish: (SparkSession, Path) => Unit)
+    finish: (SparkSession, Path) => Boolean,
+    committed: (SparkSession, Path, Long) => Unit)
     extends TransactionExecutionObserver {
 
   override def startingTransaction(f: => OptimisticTransaction): OptimisticTransaction =
@@ -25,22 +30,34 @@ private[lakestep] final class BaseTransactionBackstop(
       val transaction = f
       val table = DeltaReference(transaction.deltaLog.dataPath, None)
       val session = BaseTransactionBackstop.session
-      if (table.isOverlay) transaction
-      else if (session.exists(isInTransaction)) {
+      if (table.isOverlay) {
+        if (inner.isInstanceOf[StagingObserver]) transaction
+        else throw Errors("LAKESTEP_OVERLAY_PATH", "path" -> table.path.toString)
+      } else if (session.exists(isInTransaction)) {
         throw Errors("LAKESTEP_DELTA_TRANSACTION_ON_BASE_TABLE", "table" -> table.display)
-      } else if (!DeltaFence.isOn(transaction.snapshot)) transaction
-      else {
-        val now =
-          if (DeltaFence.stays(transaction.snapshot)) transaction
-          else {
-            session.foreach(finish(_, table.path))
-            f
-          }
+      } else {
+        val isClosed =
+          DeltaFence.isOn(transaction.snapshot) && DeltaFence.stays(transaction.snapshot)
+        // After the reading: what is in it is known to the timeline by now.
+        val now = if (!isClosed && session.exists(finish(_, table.path))) f else transaction
         if (DeltaFence.isOn(now.snapshot))
           throw Errors("LAKESTEP_TABLE_FORBIDS_FOREIGN_WRITERS", "table" -> table.display)
-        now
+        noted(session, now)
       }
     }
+
+  private def noted(
+      session: Option[SparkSession],
+      transaction: OptimisticTransaction): OptimisticTransaction = {
+    session.foreach { client =>
+      transaction.registerPostCommitHook(new PostCommitHook {
+        override val name: String = "Lakestep: a version that a session has written"
+        override def run(spark: SparkSession, done: CommittedTransaction): Unit =
+          committed(client, done.deltaLog.dataPath, done.committedVersion)
+      })
+    }
+    transaction
+  }
 
   override def createChild(): TransactionExecutionObserver = inner.createChild()
 
@@ -81,18 +98,22 @@ object BaseTransactionBackstop {
     "org$apache$spark$sql$delta$ThreadStorageExecutionObserver$_setter_$threadObserver_$eq"
 
   @volatile private var isInTransaction: SparkSession => Boolean = _ => false
-  @volatile private var finish: (SparkSession, Path) => Unit = (_, _) => ()
+  @volatile private var finish: (SparkSession, Path) => Boolean = (_, _) => false
+  @volatile private var committed: (SparkSession, Path, Long) => Unit = (_, _, _) => ()
 
   /**
    * Idempotent. What is given last counts; it must be thread-safe.
    *
-   * @param finishing finishes the transactions that are being published in a table
+   * @param finishing finishes the transactions that are being published in a table, if there are any
+   * @param noting told of each version that a session has committed to a base table
    */
   def install(
       predicate: SparkSession => Boolean,
-      finishing: (SparkSession, Path) => Unit): Unit = synchronized {
+      finishing: (SparkSession, Path) => Boolean,
+      noting: (SparkSession, Path, Long) => Unit = (_, _, _) => ()): Unit = synchronized {
     isInTransaction = predicate
     finish = finishing
+    committed = noting
     current match {
       case _: OnEveryThread =>
       case delta => replace(new OnEveryThread(delta))
@@ -124,7 +145,8 @@ object BaseTransactionBackstop {
       new BaseTransactionBackstop(
         delta.get(),
         session => isInTransaction(session),
-        (session, table) => finish(session, table)
+        (session, table) => finish(session, table),
+        (session, table, version) => committed(session, table, version)
       )
 
     override def set(observer: Observer): Unit = delta.set(observer match {

@@ -7,6 +7,7 @@ import org.apache.spark.sql.{classic, SparkSession}
 import org.apache.spark.sql.catalyst.catalog.{TempVariableManager, VariableDefinition}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogPlugin}
+import org.apache.spark.sql.delta.catalog.AbstractDeltaCatalog
 import org.apache.spark.sql.execution.CacheManager
 
 /** The few things of Spark that are `private[sql]` or `private[spark]`. */
@@ -17,6 +18,23 @@ object SparkInternals {
     session.sessionState.catalogManager.v2SessionCatalog
 
   def sessionCatalogName: String = CatalogManager.SESSION_CATALOG_NAME
+
+  /** The session's catalogs that somebody has asked for, and its own in any case. */
+  def loadedCatalogs(session: SparkSession): Seq[CatalogPlugin] =
+    session.asInstanceOf[classic.SparkSession].withActive {
+      val catalogs = session.sessionState.catalogManager
+      catalogs.listCatalogs(None).map(catalogs.catalog)
+    }
+
+  /**
+   * Gives a catalog another session. Delta's own keeps the one that was active on the thread that first
+   * asked for the catalog, which may be another client's, with a transaction open.
+   */
+  def bind(catalog: AbstractDeltaCatalog, session: SparkSession): Unit = {
+    val held = classOf[AbstractDeltaCatalog].getDeclaredField("spark")
+    held.setAccessible(true)
+    held.set(catalog, session)
+  }
 
   /** The driver's own configuration, which Delta reads its log stores from, and its context. */
   def driver: Option[(SparkConf, SparkContext)] =

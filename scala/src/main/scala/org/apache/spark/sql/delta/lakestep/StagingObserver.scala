@@ -87,10 +87,14 @@ private final class StagingTransaction(asked: OptimisticTransaction, snapshot: S
 object StagingObserver {
 
   /** Runs `body` with every Delta transaction of this thread announced to `listener`. */
-  def during[T](listener: StagingListener)(body: => T): T =
-    TransactionExecutionObserver.withObserver(
-      new StagingObserver(listener, TransactionExecutionObserver.getObserver)
-    )(body)
+  def during[T](listener: StagingListener)(body: => T): T = {
+    // The backstop stays around it, once.
+    val outer = TransactionExecutionObserver.getObserver match {
+      case backstop: BaseTransactionBackstop => backstop.inner
+      case other => other
+    }
+    TransactionExecutionObserver.withObserver(new StagingObserver(listener, outer))(body)
+  }
 
   def facts(transaction: OptimisticTransaction): DeltaFacts = {
     val snapshot = transaction.snapshot

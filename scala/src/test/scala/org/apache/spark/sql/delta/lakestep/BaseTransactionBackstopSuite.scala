@@ -45,7 +45,7 @@ class BaseTransactionBackstopSuite extends AnyFunSuite with BeforeAndAfterAll {
   }
 
   private def install(): Unit =
-    BaseTransactionBackstop.install(session => open.contains(session), (_, _) => ())
+    BaseTransactionBackstop.install(session => open.contains(session), (_, _) => false)
 
   override def afterAll(): Unit = {
     BaseTransactionBackstop.uninstall()
