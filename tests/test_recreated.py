@@ -114,3 +114,18 @@ def test_table_that_is_created_again_is_not_read_on(
     assert rows(spark, beside) == ROWS
     spark.sql("ROLLBACK")
     assert rows(spark, name) == [(7, "new")]
+
+
+def test_tables_that_change_their_names_are_written_as_before(spark, table, rows):
+    name, fresh = table("swapped"), table("swapped_new")
+    for each in (name, fresh):
+        insert(spark, each, 3)
+    spark.sql(f"ALTER TABLE {name} RENAME TO swapped_old")
+    spark.sql(f"ALTER TABLE {fresh} RENAME TO {name}")
+    try:
+        insert(spark, "swapped_old", 4)
+        insert(spark, name, 5)
+        assert rows(spark, "swapped_old") == [*ROWS, (3, "x"), (4, "x")]
+        assert rows(spark, name) == [*ROWS, (3, "x"), (5, "x")]
+    finally:
+        spark.sql("DROP TABLE swapped_old")

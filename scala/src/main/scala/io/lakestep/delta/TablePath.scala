@@ -48,6 +48,19 @@ object TablePath {
     else if (actionPath.startsWith("/")) plain(table, actionPath)
     else s"${normalise(table)}/${plain(table, actionPath)}"
 
+  /**
+   * The table's folders that hold the names of folders on the way to a file: new partitions, for
+   * example. None for a file in the table's own folder, or outside of it.
+   */
+  def foldersAbove(table: String, file: String): Vector[String] = {
+    val top = normalise(table)
+    if (!file.startsWith(s"$top/")) Vector.empty
+    else {
+      val folders = file.drop(top.length + 1).split('/').dropRight(1).toVector
+      folders.inits.drop(1).map(inner => (top +: inner).mkString("/")).toVector
+    }
+  }
+
   /** The file of a deletion vector; nothing for one that is kept inside the log. */
   def deletionVectorFile(table: String, dv: ObjectNode): Option[String] = {
     val text = dv.path("pathOrInlineDv").asText

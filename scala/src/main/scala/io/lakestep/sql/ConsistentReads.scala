@@ -2,7 +2,8 @@ package io.lakestep.sql
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.{
-  Command, CreateTableAsSelect, LogicalPlan, SetVariable, Subquery
+  Command, CreateTableAsSelect, LogicalPlan, ReplaceTableAsSelect, SetVariable, Subquery,
+  V2WriteCommand
 }
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.delta.files.TahoeLogFileIndex
@@ -10,6 +11,7 @@ import org.apache.spark.sql.delta.lakestep.DeltaScans
 import org.apache.spark.sql.execution.command.DataWritingCommand
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 
+import io.lakestep.delta.DeltaReference
 import io.lakestep.session.{Autocommit, Sessions}
 
 /**
@@ -17,9 +19,9 @@ import io.lakestep.session.{Autocommit, Sessions}
  * several of them all or nothing, and nothing that may still be taken back.
  *
  * It runs before Delta picks the files of the query, and after Spark has looked for cached data.
- * That holds for the query of a new table, of an export and of SET VARIABLE, too. Queries inside a
- * statement that changes a Delta table are left to Delta: they belong to its transaction, which
- * reads each table once.
+ * That holds for the query of a new or replaced table, of an export and of SET VARIABLE, too, and for
+ * what a statement that changes a Delta table reads of others. The table that it changes is left to
+ * Delta's own transaction, whose first reading of any other one counts for all its queries.
  */
 final case class ConsistentReads(session: SparkSession) extends Rule[LogicalPlan] {
 
@@ -27,10 +29,11 @@ final case class ConsistentReads(session: SparkSession) extends Rule[LogicalPlan
     case _: StatementTables | _: Subquery => plan
     // Its query is no child of it.
     case create: CreateTableAsSelect => create.copy(query = apply(create.query))
+    case replace: ReplaceTableAsSelect => replace.copy(query = apply(replace.query))
     case command if !StatementKinds.commands(command).forall(ConsistentReads.isOneQuery) => plan
     case query =>
       val indexes = query.collectWithSubqueries { case Newest(_, index) => index }.distinct
-      if (indexes.isEmpty || Sessions.isOpen(session) || DeltaScans.isInDeltaTransaction) plan
+      if (indexes.isEmpty || Sessions.isOpen(session)) plan
       else fix(query, indexes)
   }
 
@@ -50,7 +53,8 @@ final case class ConsistentReads(session: SparkSession) extends Rule[LogicalPlan
     def unapply(scan: LogicalRelation): Option[(HadoopFsRelation, TahoeLogFileIndex)] =
       scan.relation match {
         case r @ HadoopFsRelation(index: TahoeLogFileIndex, _, _, _, _, _)
-            if !index.isTimeTravelQuery => Some(r -> index)
+            if !index.isTimeTravelQuery && !DeltaScans.isOfActiveTransaction(index) =>
+          Some(r -> index)
         case _ => None
       }
   }
@@ -60,7 +64,9 @@ object ConsistentReads {
 
   /** Does with one query something that is no change of a Delta table that was there before. */
   private[sql] def isOneQuery(command: Command): Boolean = command match {
-    case _: DataWritingCommand | _: SetVariable | _: CreateTableAsSelect => true
+    case _: DataWritingCommand | _: SetVariable | _: CreateTableAsSelect |
+        _: ReplaceTableAsSelect => true
+    case write: V2WriteCommand => DeltaReference.in(write.table).isEmpty
     case _ => false
   }
 }

@@ -1,7 +1,7 @@
 package io.lakestep.sql
 
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.SaveMode
+import org.apache.spark.sql.{SaveMode, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.{
   Attribute, AttributeSet, Expression, PredicateHelper, SubqueryExpression
 }
@@ -17,7 +17,7 @@ import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
 import org.apache.spark.sql.types.StructType
 
 import io.lakestep.delta.{DeltaReference, FileAction}
-import io.lakestep.session.{SessionTransaction, StatementKind}
+import io.lakestep.session.{SessionState, SessionTransaction, Sessions, StatementKind}
 import io.lakestep.timeline.{ReadScan, ReadSet, RowFilter}
 import io.lakestep.transaction.IsolationLevel
 
@@ -29,11 +29,14 @@ import io.lakestep.transaction.IsolationLevel
 private[sql] object ReadSets extends PredicateHelper {
 
   /**
-   * Records the reads of a query.
+   * Records the reads of a query, or of those inside a command.
    *
-   * @param noted the tables that it named before any was optimized away, with how many scans of each
+   * @param noted the scans of each table, by name, before any was optimized away
    */
-  def query(transaction: SessionTransaction, plan: LogicalPlan, noted: Map[Path, Int]): Unit =
+  def query(
+      transaction: SessionTransaction,
+      plan: LogicalPlan,
+      noted: Map[Path, Set[String]]): Unit =
     if (isRecorded(transaction) && !isPlannedAgain(plan)) {
       val scans = scansIn(plan)
       val isCut = plan.collectWithSubqueries {
@@ -41,15 +44,16 @@ private[sql] object ReadSets extends PredicateHelper {
       }.nonEmpty
       (noted.keySet ++ scans.keySet).foreach { path =>
         val found = scans.getOrElse(path, Nil)
-        val isWhole = isCut || found.size < noted.getOrElse(path, 0) || found.contains(None)
+        val isMissing = (noted.getOrElse(path, Set.empty) -- found.map(_._1)).nonEmpty
+        val isWhole = isCut || isMissing || found.exists(_._2.isEmpty)
         if (isWhole) transaction.reads(path, ReadSet.WholeTable)
-        else found.flatten.foreach(scan => transaction.reads(path, ReadSet(scan)))
+        else found.flatMap(_._2).foreach(scan => transaction.reads(path, ReadSet(scan)))
       }
     }
 
   /**
    * Records what a command reads of the tables that it changes. The rows that it writes come from
-   * queries of its own, which are planned, and recorded, when it runs.
+   * queries: in its plan, or of its own, which are planned, and recorded, when it runs.
    */
   def command(transaction: SessionTransaction, command: Command): Unit =
     if (isRecorded(transaction)) command match {
@@ -76,6 +80,12 @@ private[sql] object ReadSets extends PredicateHelper {
     CommandCatalogue.decide(command) == Decision.Staged ||
       command.getClass.getName.startsWith("org.apache.spark.sql.delta.")
 
+  /** Whether the session's transaction is one whose reads count. */
+  def areRecorded(session: SparkSession): Boolean = Sessions.state(session) match {
+    case SessionState.Open(transaction) => isRecorded(transaction)
+    case _ => false
+  }
+
   private def isRecorded(transaction: SessionTransaction): Boolean =
     transaction.begun.isolation == IsolationLevel.Serializable
 
@@ -83,17 +93,18 @@ private[sql] object ReadSets extends PredicateHelper {
   private def isPlannedAgain(plan: LogicalPlan): Boolean =
     plan.exists(_.isInstanceOf[LogicalQueryStage])
 
-  /** By table: each scan; nothing for one that cannot be narrowed. */
-  private def scansIn(plan: LogicalPlan): Map[Path, Seq[Option[ReadScan]]] =
+  /** By table: each scan with its name; nothing for one that cannot be narrowed. */
+  private def scansIn(plan: LogicalPlan): Map[Path, Seq[(String, Option[ReadScan])]] =
     plan.collectWithSubqueries {
-      case DeltaScan(index) =>
+      case relation @ DeltaScan(index) =>
+        val name = NoteStatementTables.nameOf(relation)
         index match {
           case other if !StatementTables.mayChange(other) => None
           case prepared: PreparedDeltaFileIndex =>
             val filter =
               RowFilters.of(prepared.preparedScan.allFilters, column(prepared.metadata.schema)(_))
-            Some(prepared.path -> Some(scanOf(filter, prepared.preparedScan.files)))
-          case other => Some(other.path -> None)
+            Some(prepared.path -> (name -> Some(scanOf(filter, prepared.preparedScan.files))))
+          case other => Some(other.path -> (name -> None))
         }
     }.flatten.groupMap(_._1)(_._2)
 

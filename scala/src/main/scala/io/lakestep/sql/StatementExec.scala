@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{CommandResult, LogicalPlan, 
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.classic
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
+import org.apache.spark.sql.execution.datasources.v2.V2CommandExec
 import org.apache.spark.sql.types.StringType
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -26,13 +27,10 @@ import io.lakestep.session.{
  *    is refused once that transaction has ended;
  *  - a command that fails inside leaves the transaction as it was before it.
  */
-final case class StatementExec(
-    child: SparkPlan,
-    tables: Set[Path],
-    kind: Option[StatementKind],
-    @transient client: SparkSession,
-    @transient typed: Option[TypedStatement])
-    extends UnaryExecNode {
+private[sql] trait StatementRoot extends UnaryExecNode {
+
+  def tables: Set[Path]
+  def client: SparkSession
 
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
@@ -40,30 +38,12 @@ final case class StatementExec(
   override def nodeName: String = "Statement"
   override protected def stringArgs: Iterator[Any] = Iterator.empty
 
-  override def executeCollect(): Array[InternalRow] = {
-    val rows = statement(child.executeCollect())
-    if (kind.isDefined) rows.map(withBaseLocation) else rows
-  }
-  override def executeToIterator(): Iterator[InternalRow] = statement(child.executeToIterator())
-  override def executeTake(n: Int): Array[InternalRow] = statement(child.executeTake(n))
-  override def executeTail(n: Int): Array[InternalRow] = statement(child.executeTail(n))
-  override protected def doExecute(): RDD[InternalRow] = statement(child.execute())
-
-  private def statement[T](body: => T): T = {
+  /** The open transaction, if this may run now. */
+  protected def checked(): Option[SessionTransaction] = {
     val open = Sessions.open(client)
     open.foreach(_.checkUsable())
     checkTables(open)
-    (open, kind) match {
-      case (Some(transaction), Some(kindOfCommand)) =>
-        val isTyped = !transaction.isBusy
-        val result =
-          transaction.runStatement(kindOfCommand, DeltaHousekeeping.invalidate(client, _)) {
-            DeltaStatements.during(transaction)(body)
-          }
-        if (isTyped) typed.foreach(WatchTypedStatements.ended(client, transaction, _))
-        result
-      case _ => body
-    }
+    open
   }
 
   /** Data that Spark caches is read, and judged, by the statements that use it. */
@@ -83,6 +63,54 @@ final case class StatementExec(
       }
     }
 
+  protected def shown(path: Path): String =
+    if (OverlayPath.isOverlay(path)) OverlayPath.parse(path).base.toString else path.toString
+}
+
+/** A query. */
+final case class StatementExec(
+    child: SparkPlan,
+    tables: Set[Path],
+    @transient client: SparkSession)
+    extends StatementRoot {
+
+  override def executeCollect(): Array[InternalRow] = { checked(); child.executeCollect() }
+  override def executeToIterator(): Iterator[InternalRow] = { checked(); child.executeToIterator() }
+  override def executeTake(n: Int): Array[InternalRow] = { checked(); child.executeTake(n) }
+  override def executeTail(n: Int): Array[InternalRow] = { checked(); child.executeTail(n) }
+  override protected def doExecute(): RDD[InternalRow] = { checked(); child.execute() }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): StatementExec =
+    copy(child = newChild)
+}
+
+/**
+ * A command. Adaptive execution leaves one of Spark's own class alone, and else would run it on a
+ * thread of its own when it has a subquery.
+ *
+ * @param kind nothing outside of a transaction
+ */
+final case class CommandStatementExec(
+    child: SparkPlan,
+    tables: Set[Path],
+    kind: Option[StatementKind],
+    @transient client: SparkSession,
+    @transient typed: Option[TypedStatement])
+    extends V2CommandExec
+    with StatementRoot {
+
+  override protected def run(): Seq[InternalRow] = (checked(), kind) match {
+    case (Some(transaction), Some(kindOfCommand)) =>
+      val isTyped = !transaction.isBusy
+      val rows =
+        transaction.runStatement(kindOfCommand, DeltaHousekeeping.invalidate(client, _)) {
+          DeltaStatements.during(transaction)(child.executeCollect())
+        }
+      if (isTyped) typed.foreach(WatchTypedStatements.ended(client, transaction, _))
+      rows.toSeq.map(withBaseLocation)
+    case _ => child.executeCollect().toSeq
+  }
+
   /** A user sees where the table lies, not the path of its overlay. */
   private def withBaseLocation(row: InternalRow): InternalRow = {
     val index = output.indexWhere(a => TellsPath(a.name) && a.dataType == StringType)
@@ -96,38 +124,36 @@ final case class StatementExec(
   /** Of DESCRIBE DETAIL; of OPTIMIZE and VACUUM. */
   private def TellsPath = Set("location", "path")
 
-  private def shown(path: Path): String =
-    if (OverlayPath.isOverlay(path)) OverlayPath.parse(path).base.toString else path.toString
-
-  override protected def withNewChildInternal(newChild: SparkPlan): StatementExec =
+  override protected def withNewChildInternal(newChild: SparkPlan): CommandStatementExec =
     copy(child = newChild)
 }
 
-/** Puts a [[StatementExec]] on top of every plan that reads Delta tables or is a command. */
+/** Puts a [[StatementRoot]] on top of every plan that reads Delta tables or is a command. */
 final case class StatementStrategy(session: SparkSession) extends SparkStrategy {
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case ReturnAnswer(StatementTables(query, tables, scans)) =>
       Sessions.open(session).foreach(ReadSets.query(_, query, scans))
-      statement(query, tables, None)
+      planned(query)(StatementExec(_, tables, session))
     case ReturnAnswer(root) =>
       root match {
         case _: TransactionCommand | _: CommandResult =>
         // Refuses every statement after a failed COMMIT, also one without tables.
         case _ => Sessions.open(session)
       }
-      StatementAsTransaction.plan(session, root).fold(planned(root))(Seq(_))
+      StatementAsTransaction.plan(session, root).fold(judged(root))(Seq(_))
     case StatementTables(query, _, _) => Seq(planLater(query))
     case _ => Nil
   }
 
-  private def planned(root: LogicalPlan): Seq[SparkPlan] = {
+  private def judged(root: LogicalPlan): Seq[SparkPlan] = {
     val commands = StatementKinds.commands(root)
     commands.foreach { command =>
       BeforeAutocommit(session, command)
       if (!command.isInstanceOf[TransactionCommand])
         Sessions.open(session).foreach { transaction =>
           ReadSets.command(transaction, command)
+          ReadSets.query(transaction, command, NoteStatementTables.notedOf(command))
           if (CommandCatalogue.decide(command) == Decision.Harmless) transaction.changesSession()
         }
     }
@@ -137,15 +163,15 @@ final case class StatementStrategy(session: SparkSession) extends SparkStrategy 
     }
     val tables = NoteStatementTables.of(root)
     if (tables.isEmpty && kind.isEmpty) Nil
-    else statement(root, tables, kind, TypedStatement.redoable(root))
+    else if (commands.isEmpty) planned(root)(StatementExec(_, tables, session))
+    else
+      planned(root)(
+        CommandStatementExec(_, tables, kind, session, TypedStatement.redoable(root))
+      )
   }
 
-  private def statement(
-      root: LogicalPlan,
-      tables: Set[Path],
-      kind: Option[StatementKind],
-      typed: Option[TypedStatement] = None): Seq[SparkPlan] = {
+  private def planned(root: LogicalPlan)(statement: SparkPlan => SparkPlan): Seq[SparkPlan] = {
     val planner = session.asInstanceOf[classic.SparkSession].sessionState.planner
-    planner.SpecialLimits(ReturnAnswer(root)).map(StatementExec(_, tables, kind, session, typed))
+    planner.SpecialLimits(ReturnAnswer(root)).map(statement)
   }
 }

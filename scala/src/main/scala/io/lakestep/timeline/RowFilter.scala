@@ -201,13 +201,21 @@ object RowFilter {
  * One scan of a table.
  *
  * @param files the files that it read, unescaped, when they are few enough to be listed: another
- *   one that somebody removes held nothing of what was read
+ *   one that somebody removes held nothing of what was read, unless it came later
  */
 final case class ReadScan(filter: RowFilter, files: Option[Set[String]]) {
 
   def mayHold(file: FileFacts): Boolean = files match {
     case Some(read) if file.isRemoved => read(file.plainPath)
     case _ => filter.mayMatch(file)
+  }
+
+  /** Where what was read is once somebody has put rows into other files, and changed none. */
+  def after(rewritten: Iterable[FileFacts]): ReadScan = files match {
+    case Some(read) if rewritten.exists(f => f.isRemoved && read(f.plainPath)) =>
+      val now = read ++ rewritten.filter(f => !f.isRemoved && filter.mayMatch(f)).map(_.plainPath)
+      copy(files = Option.when(now.size <= ReadSet.MostFiles)(now))
+    case _ => this
   }
 }
 
@@ -220,6 +228,10 @@ final case class ReadSet(scans: Option[Vector[ReadScan]]) {
 
   /** Whether a file that others add or remove may hold a row that was read, or would have been. */
   def mayHold(file: FileFacts): Boolean = scans.forall(_.exists(_.mayHold(file)))
+
+  /** See `ReadScan.after`. */
+  def after(rewritten: Iterable[FileFacts]): ReadSet =
+    copy(scans = scans.map(_.map(_.after(rewritten))))
 
   def and(other: ReadSet): ReadSet = (scans, other.scans) match {
     case (Some(mine), Some(theirs)) if (mine ++ theirs).distinct.size <= ReadSet.MostScans =>

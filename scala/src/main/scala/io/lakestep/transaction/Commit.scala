@@ -28,7 +28,19 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       head: Long,
       slot: Option[Slot],
       inCommitTimestampMs: Option[Long],
-      rowIdHighWaterMark: Option[Long])
+      rowIdHighWaterMark: Option[Long],
+      reads: Option[ReadSet])
+
+  /**
+   * The commits after a pin, up to the head that was listed, none of which conflicts.
+   *
+   * @param reads what the transaction has read, and where others have moved it
+   */
+  private case class Walked(
+      tail: LogTail,
+      head: Long,
+      commits: Vector[LogCommit],
+      reads: Option[ReadSet])
 
   def apply(
       txn: BegunTransaction,
@@ -113,7 +125,9 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     if (s.binding.path != TablePath.normalise(path)) {
       val staging = TablePath.staging(s.binding.path, txn.id)
       val original = stores.forPath(s.binding.path)
-      if (original.list(staging, "0").isEmpty && original.exists(TablePath.binding(s.binding.path)))
+      // Another log there is that of a table to which the name went: this one was renamed.
+      if (original.list(staging, "0").isEmpty &&
+        Bindings.read(stores, s.binding.path).exists(_.log == s.binding.log))
         throw Errors("LAKESTEP_TABLE_IS_A_COPY", "table" -> path, "original" -> s.binding.path)
     }
     val file = TablePath.netActions(path, txn.id, s.changes.hash)
@@ -130,14 +144,18 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
           "reason" -> "it holds another commit of this transaction"
         )
     }
-    if (options.syncDataFiles) s.changes.madeFiles(path).foreach { file =>
-      if (!stores.forPath(file).sync(file))
-        throw Errors(
-          "LAKESTEP_STAGED_FILE_LOST",
-          "file" -> file,
-          "transaction" -> txn.id,
-          "table" -> s.table.name
-        )
+    if (options.syncDataFiles) {
+      val made = s.changes.madeFiles(path)
+      made.foreach { file =>
+        if (!stores.forPath(file).sync(file))
+          throw Errors(
+            "LAKESTEP_STAGED_FILE_LOST",
+            "file" -> file,
+            "transaction" -> txn.id,
+            "table" -> s.table.name
+          )
+      }
+      keep(made.flatMap(TablePath.foldersAbove(path, _)).distinct: _*)
     }
   }
 
@@ -287,13 +305,13 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     val checked =
       if (isPinned && bindings.holds(s.table.path, s.binding))
         walked.filterOrElse(
-          seen => !late.mayBeIn(s.log, s.binding.log, s.table.pin, seen._1),
+          seen => !late.mayBeIn(s.log, s.binding.log, s.table.pin, seen.tail),
           cleaned(s.table.name, s.log)
         )
       else Left(gone(s.table.name, s.table.path))
     for {
       seen <- checked
-      (tail, head, commits) = seen
+      Walked(tail, head, commits, read) = seen
       changes <- RowMerge(s.changes, commits, vectors).left.map(sameRows(s, commits, _))
     } yield {
       keepOthers(s, tail, commits)
@@ -305,7 +323,8 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
         head,
         tail.slot(head),
         last.flatMap(_.info).flatMap(_.inCommitTimestampMs),
-        commits.flatMap(_.rowIdHighWaterMark).lastOption.orElse(s.table.rowIdHighWaterMark)
+        commits.flatMap(_.rowIdHighWaterMark).lastOption.orElse(s.table.rowIdHighWaterMark),
+        read
       )
     }
   }
@@ -330,20 +349,22 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       read.pin,
       read.pinnedAs,
       ConflictCheck.reading(read.reads)
-    ).flatMap { case (tail, head, _) =>
+    ).flatMap { case Walked(tail, head, _, reads) =>
       val found = bindings.find(read.path).map(_.log)
       val known = found.getOrElse("")
       if (!read.pinnedAs.forall(_.isOf(found))) Left(gone(read.name, read.path))
       else if (late.mayBeIn(log(read.path), known, read.pin, tail))
         Left(cleaned(read.name, log(read.path)))
-      else Right(EntryRead(known, read.path, read.name, read.pin, head, read.reads))
+      else {
+        val now = reads.getOrElse(read.reads)
+        Right(EntryRead(known, read.path, read.name, read.pin, head, now))
+      }
     }
 
   /** What the transaction read cannot be told any more. */
   private def cleaned(name: String, log: TableLog): Conflict =
     Evidence(ConflictCheck.LogCleanedUp, name, log.path, None, Vector.empty)
 
-  /** The commits after a pin, none of which conflicts, up to the head that was listed. */
   @tailrec
   private def walk(
       log: TableLog,
@@ -351,11 +372,11 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       pin: Long,
       pinned: Option[Pin],
       ours: OurChanges,
-      attempts: Int = 10): Either[Conflict, (LogTail, Long, Vector[LogCommit])] = {
+      attempts: Int = 10): Either[Conflict, Walked] = {
     val tail = log.tail(pin)
     def conflict(rule: String) = Left(Evidence(rule, name, log.path, None, Vector.empty))
     tail.head match {
-      case None if pin < 0 => Right((tail, -1L, Vector.empty))
+      case None if pin < 0 => Right(Walked(tail, -1L, Vector.empty, ours.reads))
       case None => conflict(ConflictCheck.TableGone)
       case Some(head) if head < pin || !pinned.forall(_.isIn(tail)) =>
         conflict(ConflictCheck.TableGone)
@@ -367,15 +388,24 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
           else conflict(ConflictCheck.LogCleanedUp)
         } else {
           val read = commits.flatten
-          read.iterator.flatMap(c => options.rules.check(ours, c).map(c -> _)).nextOption() match {
-            case Some((commit, finding)) =>
+          judge(ours, read) match {
+            case Left((commit, finding)) =>
               Left(Evidence(finding.rule, name, log.path, Some(commit), finding.files))
-            case None if hidesOthers(log, tail, read) => conflict(ConflictCheck.LogCleanedUp)
-            case None => Right((tail, head, read))
+            case _ if hidesOthers(log, tail, read) => conflict(ConflictCheck.LogCleanedUp)
+            case Right(now) => Right(Walked(tail, head, read, now.reads))
           }
         }
     }
   }
+
+  private def judge(
+      ours: OurChanges,
+      commits: Vector[LogCommit]): Either[(LogCommit, Finding), OurChanges] =
+    commits.foldLeft[Either[(LogCommit, Finding), OurChanges]](Right(ours)) { (judged, commit) =>
+      judged.flatMap { now =>
+        options.rules.check(now, commit).map(commit -> _).toLeft(now.above(commit))
+      }
+    }
 
   /**
    * Whether a commit of ours stands where the log had been cleaned up: a client that woke up late put
@@ -426,7 +456,7 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
         transaction = txn.requested,
         message = None,
         tables = reserving(merged.zip(checked).map { case (s, c) =>
-          s -> entryTable(s, c, readSet(txn, s))
+          s -> entryTable(s, c)
         }),
         reads = reads
       )
@@ -452,7 +482,7 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
   private def isMode(s: Staged, mode: String): Boolean =
     s.table.pinned.exists(p => ForeignWriters.mode(p.metaData) == mode)
 
-  private def entryTable(s: Staged, c: Checked, reads: Option[ReadSet]): EntryTable = EntryTable(
+  private def entryTable(s: Staged, c: Checked): EntryTable = EntryTable(
     log = s.binding.log,
     tableId = s.table.tableId,
     path = TablePath.normalise(s.table.path),
@@ -463,12 +493,12 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     baseSlot = c.slot.map(World.stamp),
     parts = s.changes.parts.size,
     conflictCapable =
-      OurChanges.of(s.changes.parts, reads).isConflictCapable(s.changes.parts.size),
+      OurChanges.of(s.changes.parts, c.reads).isConflictCapable(s.changes.parts.size),
     // The property alone, set by somebody else, keeps nobody out.
     closed = isMode(s, ForeignWriters.Forbid) &&
       s.table.pinned.exists(p => ForeignWriters.isFenced(p.protocol)),
     reserve = None,
-    reads = reads,
+    reads = c.reads,
     actionsHash = s.changes.hash,
     metaDataHash = s.table.pinned.map(p => hashOf(p.metaData.body)),
     protocolHash = s.table.pinned.map(p => hashOf(p.protocol.body)),

@@ -31,6 +31,12 @@ final case class OurChanges(
   def isConflictCapable(parts: Int): Boolean =
     removesFiles || changesHeader || domains.nonEmpty || appIds.nonEmpty || reads.isDefined ||
       bakesRows || parts > 1
+
+  /** The same, with a commit of others below it that is no conflict. */
+  def above(theirs: LogCommit): OurChanges = {
+    val rewritten = theirs.files.filterNot(_.dataChange)
+    if (rewritten.isEmpty) this else copy(reads = reads.map(_.after(rewritten)))
+  }
 }
 
 object OurChanges {

@@ -3,9 +3,10 @@ package io.lakestep.transaction
 import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
+import io.lakestep.Errors
 import io.lakestep.delta._
 import io.lakestep.storage.PutOutcome
-import io.lakestep.timeline.{CommitEntry, EntryTable, SlotStamp}
+import io.lakestep.timeline.{CommitEntry, EntryTable, ReadSet, SlotStamp}
 
 /** What one table's log says about an entry. */
 private[transaction] sealed trait Vote
@@ -35,6 +36,7 @@ private[transaction] final class Publish(world: World) {
    * @param cursor every commit up to here has been looked at
    * @param at how the commit file of the cursor was listed, if it was
    * @param part the next part to put
+   * @param reads what the transaction has read, and where others have moved it
    * @param put slots that this client itself has put
    */
   private case class Walk(
@@ -44,6 +46,7 @@ private[transaction] final class Publish(world: World) {
       slots: Vector[Long],
       previousMs: Option[Long],
       rowIdHighWaterMark: Option[Long],
+      reads: Option[ReadSet],
       put: Set[Long] = Set.empty)
 
   /**
@@ -58,8 +61,8 @@ private[transaction] final class Publish(world: World) {
     val table: EntryTable = entry.tables(index)
     val log: TableLog = world.log(table.path)
     lazy val changes: NetChanges = read()
-    def ours(part: Int): OurChanges =
-      OurChanges.of(changes.parts.drop(part - 1), table.reads)
+    def ours(walk: Walk): OurChanges =
+      OurChanges.of(changes.parts.drop(walk.part - 1), walk.reads)
     def mark(part: Int): Mark =
       Mark(
         timeline.id,
@@ -109,7 +112,8 @@ private[transaction] final class Publish(world: World) {
     table.first,
     Vector.empty,
     table.inCommitTimestampMs.orElse(table.baseSlot.map(_.modifiedMs)),
-    table.rowIds.map(_.atBase)
+    table.rowIds.map(_.atBase),
+    table.reads
   )
 
   /** The vote, once every commit that it counts on is durable, also those that others put. */
@@ -224,6 +228,15 @@ private[transaction] final class Publish(world: World) {
   private def step(job: Job, walk: Walk, tail: LogTail, commit: LogCommit): Either[Vote, Walk] = {
     def next = after(walk, commit, tail.slot(commit.version))
     commit.mark match {
+      case Some(m)
+          if m.isOf(timeline.id, job.entry.number, job.index) &&
+            m.transaction != job.entry.transaction.id =>
+        throw Errors(
+          "LAKESTEP_TIMELINE_CORRUPT",
+          "file" -> TablePath.slot(job.table.path, commit.version),
+          "reason" -> (s"it is of entry ${m.entry}, but of transaction ${m.transaction}: the folder of " +
+            "the database was copied, and both copies are in use")
+        )
       case Some(m) if m.isOf(timeline.id, job.entry.number, job.index) =>
         // A put that landed in a deleted slot hides what stood there, so only the state can tell. The
         // listing from before may be older than the clean-up.
@@ -237,10 +250,11 @@ private[transaction] final class Publish(world: World) {
       case Some(m) if m.timeline == timeline.id && m.entry > job.entry.number =>
         Left(Vote.Settled(evidence(job, ConflictCheck.Aborted, Some(commit), Vector.empty)))
       case _ =>
-        options.rules.check(job.ours(walk.part), commit) match {
+        val ours = job.ours(walk)
+        options.rules.check(ours, commit) match {
           case Some(finding) =>
             Left(Vote.Conflicting(evidence(job, finding.rule, Some(commit), finding.files)))
-          case None => Right(next)
+          case None => Right(next.copy(reads = ours.above(commit).reads))
         }
     }
   }
@@ -289,12 +303,12 @@ private[transaction] final class Publish(world: World) {
           job.table.partly.orElse(alone).orElse(counted) match {
             case Some(part) if part >= job.last => Left(published(job, walk.copy(slots = slots)))
             case Some(part)
-                if job.isAlone || isFenced(job, state) || allows(job, part + 1, state) =>
+                if job.isAlone || isFenced(job, state) || allows(job, walk, part + 1, state) =>
               Right(atHead(job, walk, state, head).copy(part = part + 1, slots = slots))
             case _ => Left(cleaned(job))
           }
         case Some(_) => settled
-        case None if allows(job, walk.part, state) =>
+        case None if allows(job, walk, walk.part, state) =>
           Right(atHead(job, walk, state, head))
         case None => Left(cleaned(job))
       }
@@ -306,9 +320,9 @@ private[transaction] final class Publish(world: World) {
     job.table.reserve.isDefined && ForeignWriters.isFenced(state.protocol)
 
   /** Whether the state excludes a conflict with the parts from this one on. */
-  private def allows(job: Job, part: Int, state: TableState): Boolean = {
+  private def allows(job: Job, walk: Walk, part: Int, state: TableState): Boolean = {
     val rest = job.changes.copy(parts = job.changes.parts.drop(part - 1))
-    StateCheck.excludesConflict(job.table, job.ours(part), rest, state, world)
+    StateCheck.excludesConflict(job.table, job.ours(walk.copy(part = part)), rest, state, world)
   }
 
   private def atHead(job: Job, walk: Walk, state: TableState, head: Long): Walk = walk.copy(

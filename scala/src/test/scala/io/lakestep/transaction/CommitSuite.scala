@@ -7,7 +7,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.lakestep.{Json, LakestepException}
 import io.lakestep.delta._
 import io.lakestep.storage.{LocalStore, MemoryStore, PutOutcome}
-import io.lakestep.timeline.{CommitEntry, EntryTable, Outcome, ReadSet}
+import io.lakestep.timeline.{CommitEntry, EntryTable, Outcome, ReadScan, ReadSet, RowFilter}
 
 final class CommitSuite extends AnyFunSuite {
 
@@ -776,5 +776,59 @@ final class CommitSuite extends AnyFunSuite {
     assert(s.run(lake.client()).isInstanceOf[CommitOutcome.Committed] && s.isDone)
     val names = Files.list(folder.resolve("A/_delta_log")).map(_.getFileName.toString).toArray.toSet
     assert(names == Set("_lakestep", "00000000000000000000.json", "00000000000000000001.json"))
+  }
+
+  test("what stands under the number of an entry, of another transaction, is no part of it") {
+    val s = new TwoTables
+    val outcome = s.run(new CommitObserver {
+      override def ordered(entry: CommitEntry): Unit = {
+        val timeline = s.lake.client().timeline.id
+        val mark = Mark(timeline, entry.number, "another", 0, 1, 1, MarkKind.Publish)
+        val info = CommitInfo(Json.obj().put("operation", "WRITE").set("lakestep", mark.encode))
+        val actions = Vector(info, s.lake.add("theirs"))
+        s.lake.store.putIfAbsent(TablePath.slot(s.lake.path("A"), 1), TableLog.text(actions))
+        ()
+      }
+    })
+    outcome match {
+      case CommitOutcome.Unknown(e: LakestepException, Some(1L)) =>
+        assert(e.getCondition == "LAKESTEP_TIMELINE_CORRUPT")
+        assert(e.getMessage.contains("was copied"))
+      case other => fail(s"$other")
+    }
+    assert(s.lake.live("A") == Set("a1", "theirs"))
+  }
+
+  test(
+    "what was read is read where a foreign OPTIMIZE has put it, before the order point and after"
+  ) {
+    for (moved <- Seq("pin", "order")) {
+      val s = new TwoTables
+      def optimize() =
+        s.lake.foreign(
+          "A",
+          s.lake.remove("a1", dataChange = false),
+          s.lake.add("moved", dataChange = false)
+        )
+      val db = s.lake.client(new CommitObserver {
+        override def ordered(entry: CommitEntry): Unit = {
+          if (moved == "order") optimize()
+          s.lake.foreign("A", s.lake.remove("moved"))
+          ()
+        }
+      })
+      val txn = s.lake.begin(db, IsolationLevel.Serializable)
+      s.lake.stage(txn, "A", 0, s.lake.add("a2"))
+      s.lake.stage(txn, "B", 0, s.lake.add("b2"))
+      if (moved == "pin") optimize()
+      val read = ReadSet(ReadScan(RowFilter.AllOf(Vector.empty), Some(Set("a1"))))
+      val a = s.lake.written("A", 0).copy(reads = Some(read))
+      db.commit(txn, Seq(a, s.lake.written("B", 0))) match {
+        case CommitOutcome.Conflicted(conflict, Some(1L)) =>
+          assert(conflict.rule == ConflictCheck.ReadChanged && conflict.files == Vector("moved"))
+        case other => fail(s"$moved: $other")
+      }
+      assert(s.lake.live("A") == Set.empty && s.lake.live("B") == Set("b1"))
+    }
   }
 }

@@ -57,6 +57,20 @@ final class DurabilitySuite extends AnyFunSuite {
     assert(s.at(s"sync ${TablePath.slot(s.lake.path("A"), 0)}") < s.at(s"put ${s.entry}"))
   }
 
+  test("the folders that hold the names of new partitions are durable before the order point") {
+    val s = new Scene
+    s.files = Seq("A" -> "a2", "B" -> "b2", "B" -> "p=1/q=2/b3")
+    val db = s.client()
+    val txn = s.lake.begin(db)
+    s.lake.stage(txn, "B", 0, s.lake.add("b2"), s.lake.add("p=1/q=2/b3"))
+    s.files.foreach { case (t, f) => s.lake.file(t, f) }
+    assert(db.commit(txn, Seq(s.lake.written("B", 0))).isInstanceOf[CommitOutcome.Committed])
+    val table = s.lake.path("B")
+    for (folder <- Seq(s"$table/p=1", table))
+      assert(s.at(s"sync $folder") < s.at(s"put ${s.entry}"))
+    assert(!s.requests.contains(s"sync $table/p=1/q=2"))
+  }
+
   test("a helper makes durable what a dead client put, before it builds on that") {
     val s = new Scene
     intercept[Crash](s.run(s.client(new CommitObserver {

@@ -1,0 +1,95 @@
+"""What counts as read in a SERIALIZABLE transaction, however the statement reads it."""
+
+import pytest
+
+from transactions import abandon, refused, rollback
+
+pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
+
+INSERT = "INSERT INTO {t} VALUES (99, 'x', 7)"
+
+# Each reads all of table t, or looks for rows that the other session is about to insert.
+READS = {
+    "count": "SELECT count(*) FROM {t}",
+    "max": "SELECT max(id) FROM {t}",
+    "filter": "SELECT * FROM {t} WHERE id > 50",
+    "variable": "SET VAR seen = (SELECT sum(p) FROM {t} WHERE id > 50)",
+    "variable_of_a_count": "SET VAR seen = (SELECT count(*) FROM {t})",
+    "execute_immediate": "EXECUTE IMMEDIATE 'SELECT sum(p) FROM {t} WHERE id > 50' INTO seen",
+    "update_by_a_count": "UPDATE {u} SET p = (SELECT count(*) FROM {t})",
+    "update_by_a_maximum": "UPDATE {u} SET p = (SELECT max(id) FROM {t})",
+    "merge_by_a_count": "MERGE INTO {u} USING (SELECT 1 AS id) s ON {u}.id = s.id "
+    "WHEN MATCHED THEN UPDATE SET p = (SELECT count(*) FROM {t})",
+    "insert_of_a_count": "INSERT INTO {u} SELECT count(*), 'n', 0 FROM {t}",
+    "count_beside_a_pruned_join": "SELECT c, count(*) FROM {f} f JOIN {t} d ON f.p = d.p "
+    "CROSS JOIN (SELECT count(*) AS c FROM {t}) WHERE d.v = 'a' GROUP BY c",
+    "count_beside_a_random_expression": "WITH x AS (SELECT *, rand() AS r FROM {t} WHERE id = 1) "
+    "SELECT a.v, (SELECT count(*) FROM {t}) FROM x a JOIN x b USING (id)",
+    "change_feed": "SELECT * FROM table_changes('{t}', 1)",
+}
+
+
+@pytest.fixture
+def tables(spark):
+    names = {"t": "read_t", "u": "read_u", "f": "read_f"}
+    feed = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+    for name, properties in ((names["t"], feed), (names["u"], "")):
+        spark.sql(f"CREATE TABLE {name} (id INT, v STRING, p INT) USING delta {properties}")
+        spark.sql(f"INSERT INTO {name} VALUES (1, 'a', 1)")
+        spark.sql(f"INSERT INTO {name} VALUES (2, 'b', 2)")
+    spark.sql(f"CREATE TABLE {names['f']} (id INT, p INT) USING delta PARTITIONED BY (p)")
+    spark.sql(f"INSERT INTO {names['f']} SELECT id, id % 5 FROM range(50)")
+    spark.sql("DECLARE OR REPLACE VARIABLE seen BIGINT")
+    yield names
+    spark.sql("DROP TEMPORARY VARIABLE seen")
+    for name in names.values():
+        spark.sql(f"DROP TABLE {name}")
+
+
+@pytest.fixture
+def other(spark):
+    session = spark.newSession()
+    yield session
+    abandon(session)
+
+
+def run(session, *statements):
+    for statement in statements:
+        session.sql(statement).collect()
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_change_of_what_was_read_is_a_conflict(spark, other, tables, read):
+    run(spark, "BEGIN ISOLATION LEVEL SERIALIZABLE", read.format(**tables))
+    run(spark, f"INSERT INTO {tables['u']} VALUES (5, 'mine', 5)")
+    run(other, "BEGIN", INSERT.format(**tables), "COMMIT")
+    with refused("LAKESTEP_CONFLICT"):
+        run(spark, "COMMIT")
+    rollback(spark)
+
+
+def test_what_a_query_of_no_interest_reads_is_no_conflict(spark, other, tables):
+    run(spark, "BEGIN ISOLATION LEVEL SERIALIZABLE", f"SELECT * FROM {tables['t']} WHERE id = 1")
+    run(spark, f"SET VAR seen = (SELECT sum(p) FROM {tables['t']} WHERE id = 1)")
+    run(spark, f"INSERT INTO {tables['u']} VALUES (5, 'mine', 5)")
+    run(other, "BEGIN", INSERT.format(**tables), "COMMIT")
+    run(spark, "COMMIT")
+
+
+@pytest.mark.parametrize("vectors", [True, False], ids=["vectors", "files"])
+def test_row_that_was_moved_and_then_deleted_was_read(spark, other, tables, vectors):
+    t, u = tables["t"], tables["u"]
+    run(spark, f"ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableDeletionVectors' = '{vectors}')")
+    run(spark, "BEGIN ISOLATION LEVEL SERIALIZABLE", f"SELECT * FROM {t} WHERE id = 1")
+    run(other, f"OPTIMIZE {t}")
+    run(other, "BEGIN", f"DELETE FROM {t} WHERE id = 1", "COMMIT")
+    run(spark, f"INSERT INTO {u} VALUES (99, 'there is row 1', 1)")
+    with refused("LAKESTEP_CONFLICT"):
+        run(spark, "COMMIT")
+    rollback(spark)
+
+
+def test_row_that_was_only_moved_is_no_conflict(spark, other, tables):
+    run(spark, "BEGIN ISOLATION LEVEL SERIALIZABLE", f"SELECT * FROM {tables['t']} WHERE id = 1")
+    run(other, f"OPTIMIZE {tables['t']}")
+    run(spark, f"INSERT INTO {tables['u']} VALUES (99, 'there is row 1', 1)", "COMMIT")
