@@ -2,7 +2,7 @@
 
 import pytest
 
-from lake import Lake, append
+from lake import Lake, append, rewrite
 
 UPDATE = "UPDATE {} SET v = 'new' WHERE id = 1"
 OLD, NEW = ("old", "old"), ("new", "new")
@@ -109,6 +109,7 @@ def test_foreign_commits_below_the_unfinished_one_are_read(held, lake):
 
 COPIES = {
     "ctas": f"CREATE TABLE {{copy}} USING delta AS {JOIN}",
+    "rtas": f"CREATE OR REPLACE TABLE {{copy}} USING delta AS {JOIN}",
     "clone": "CREATE TABLE {copy} SHALLOW CLONE {0}",
 }
 
@@ -120,7 +121,7 @@ def test_table_that_is_made_of_others_holds_no_part_of_a_transaction(held, lake,
     tables = [f"delta.`{path}`" for path in lake.tables]
     session.sql(COPIES[kind].format(*tables, copy=copy))
     found = session.sql(f"SELECT * FROM {copy}")
-    if kind == "ctas":
+    if kind != "clone":
         assert found == [OLD]
     else:
         assert (1, "new") in found
@@ -129,11 +130,12 @@ def test_table_that_is_made_of_others_holds_no_part_of_a_transaction(held, lake,
     lake.check_timeline()
 
 
-def test_table_is_made_of_one_snapshot_of_others(drivers, lake):
+@pytest.mark.parametrize("kind", ["ctas", "rtas"])
+def test_table_is_made_of_one_snapshot_of_others(drivers, lake, kind):
     driver, reader = drivers(2)
     session = reader.session(lake.root, **LISTS_HALT)
     tables = [f"delta.`{path}`" for path in lake.tables]
-    create = COPIES["ctas"].format(*tables, copy=f"delta.`{lake.folder}/copy`")
+    create = COPIES[kind].format(*tables, copy=f"delta.`{lake.folder}/copy`")
     writer = driver.session(lake.root)
     writer.sql("BEGIN", *lake.sql("UPDATE {} SET v = 'new' WHERE id = 2"), "COMMIT")
     with reader.halts("list:4") as halts:
@@ -144,6 +146,67 @@ def test_table_is_made_of_one_snapshot_of_others(drivers, lake):
         halts.go()
         made.result()
     assert session.sql(f"SELECT * FROM delta.`{lake.folder}/copy`") == [NEW]
+
+
+WRITES = {
+    "update": "UPDATE {0} SET v = concat(v, '!') WHERE id = 1",
+    "insert": "INSERT INTO {2} SELECT * FROM {0} WHERE id = 1",
+    "merge": "MERGE INTO {2} c USING (SELECT * FROM {0} WHERE id = 1) a ON c.id = a.id "
+    "WHEN NOT MATCHED THEN INSERT *",
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_statement_never_builds_on_what_is_taken_back(drivers, tmp_path, write):
+    """Wherever a transaction is published between two listings of a statement outside of it."""
+    writer, other = drivers(2)
+    for listing in (2, 3, 4):
+        lake = Lake(tmp_path / str(listing), 2)
+        copy = lake.table("copy", [(0, "copy")])
+        tables = [f"delta.`{path}`" for path in [*lake.tables, copy]]
+        session = other.session(lake.root, **LISTS_HALT)
+        owner = writer.session(lake.root)
+        owner.sql("BEGIN", *lake.sql("INSERT INTO {} VALUES (9, 'first')"), "COMMIT")
+        session.sql(f"SELECT count(*) FROM {tables[0]}")
+        owner.sql("BEGIN", *lake.sql(UPDATE))
+        with other.halts(f"list:{listing}") as halts, writer.halts("published:1") as publishing:
+            statement = halts.during(session.start_sql(write.format(*tables)))
+            if halts.reached() is None:
+                assert listing > 2 and statement.exception() is None
+                owner.sql("ROLLBACK")
+                break
+            commit = publishing.during(owner.start_sql("COMMIT"))
+            publishing.reached()
+            halts.go()
+            failure = statement.exception()
+            rewrite(lake.tables[1], 1)
+            publishing.go()
+            is_committed = commit.exception() is None
+        assert failure is None
+        found = {v.removesuffix("!") for path in (lake.tables[0], copy) for _, v in lake.rows(path)}
+        assert ("new" in found) <= is_committed, (listing, found)
+        lake.check_timeline()
+
+
+def test_query_reads_the_newest_of_what_no_unfinished_entry_writes(drivers, lake):
+    writer, client = drivers(2)
+    one, two = (lake.table(name, [(0, name)]) for name in ("one", "two"))
+    session = client.session(lake.root)
+    session.sql("BEGIN", f"INSERT INTO delta.`{one}` VALUES (1, 'mine')")
+    with writer.halts("published:1") as halts:
+        commit = writer.session(lake.root).start_sql("BEGIN", *lake.sql(UPDATE), "COMMIT")
+        halts.during(commit)
+        assert halts.reached() == "published:1"
+        session.sql("COMMIT")
+        session.sql(f"INSERT INTO delta.`{two}` SELECT * FROM delta.`{one}` WHERE id = 1")
+        counts = ", ".join(f"(SELECT count(*) FROM delta.`{path}`)" for path in (one, two))
+        assert session.sql(f"SELECT {counts}, v FROM delta.`{lake.tables[0]}` WHERE id = 1") == [
+            (2, 2, "old")
+        ]
+        assert lake.outcome(1) is None
+        halts.go()
+        commit.result()
+    lake.check_timeline()
 
 
 def test_statement_that_writes_finishes_the_transaction_first(held, lake):

@@ -43,6 +43,7 @@ final class Database private[lakestep] (
    * older than `notBefore`.
    */
   def begin(request: BeginRequest): BegunTransaction = {
+    val now = clock.nowMs()
     val view =
       if (request.readOnly) {
         if (timeline.existingId.isEmpty) timeline.known else timeline.refresh()
@@ -61,6 +62,8 @@ final class Database private[lakestep] (
         "tables" -> blocking.fold("none")(_.tables.map(_.name).mkString(", "))
       )
     }
+    // A later commit of others may rest on an entry that is left out.
+    val timeMs = view.unfinished.headOption.fold(now)(_.timeMs.min(now))
     val txn = BegunTransaction(
       s"t${ids.nextHex()}",
       request.name,
@@ -68,7 +71,7 @@ final class Database private[lakestep] (
       request.application,
       view.finished,
       view.snapshot,
-      clock.nowMs(),
+      timeMs,
       request.isolation,
       request.readOnly
     )
@@ -154,29 +157,28 @@ final class Database private[lakestep] (
     val view = if (timeline.existingId.isEmpty) timeline.known else timeline.refresh()
     // After the reading: the tables of its entries are bound.
     val logs = early.getOrElse(bound)
-    val written = logs.map(_._2)
-    val blocking = view.unfinished.find(_.tables.exists(t => written(t.log)))
-    val snapshot = blocking.fold(view.next)(_.number) - 1
-    // A single table, too: what was loaded may have been taken back since.
-    val isWhole = blocking.isEmpty && logs.forall { case (path, log) =>
-      view.lastSlot(log).forall(_ <= seen(path))
-    }
-    if (isWhole) seen
-    else {
-      // Foreign commits have no place among ours: the newest below the first mark is as good.
-      val reader = BegunTransaction(
+    // What is finished after an unfinished entry has written none of its tables (5b), so only those
+    // are read as they were before it. What was loaded may have been taken back since.
+    def reader(log: String): BegunTransaction = {
+      val blocking = view.unfinished.find(_.tables.exists(_.log == log))
+      BegunTransaction(
         "reader",
         None,
         "",
         "",
-        snapshot,
+        blocking.fold(view.next)(_.number) - 1,
         view.snapshot,
+        // Foreign commits have no place among ours: the newest below the first mark is as good.
         Long.MaxValue,
         IsolationLevel.Snapshot,
         readOnly = true
       )
-      seen ++ logs.map { case (path, _) => path -> pin(reader, path, -1L) }
     }
+    val blocked = view.unfinished.flatMap(_.tables.map(_.log)).toSet
+    val moved = logs.filter { case (path, log) =>
+      blocked(log) || view.lastSlot(log).exists(_ > seen(path))
+    }
+    seen ++ moved.map { case (path, log) => path -> pin(reader(log), path, -1L) }
   }
 
   /** None where no transaction can be: a query may read such a store beside others. */
@@ -256,17 +258,20 @@ final class Database private[lakestep] (
    * builds on what one of them has published and may have to take back.
    *
    * One small read for a table that no transaction of this timeline has written, and another one
-   * for others. Condition: LAKESTEP_ENTRY_UNFINISHED, naming the entry and its tables.
+   * for others. Says whether there were any. Condition: LAKESTEP_ENTRY_UNFINISHED, naming the entry and its tables.
    */
-  def helpBeforeWrite(tablePath: String): Unit =
-    for {
-      binding <- Bindings.read(stores, TablePath.normalise(tablePath))
+  def helpBeforeWrite(tablePath: String): Boolean = {
+    val entries = for {
+      binding <- Bindings.read(stores, TablePath.normalise(tablePath)).toVector
       if timeline.existingId.contains(binding.timeline)
       view = timeline.refresh()
       entry <- view.unfinished
       if entry.tables.exists(_.log == binding.log)
       status <- view.status(entry.number)
-    } finish.help(entry, status.hash)
+    } yield entry -> status.hash
+    entries.foreach { case (entry, hash) => finish.help(entry, hash) }
+    entries.nonEmpty
+  }
 
   /**
    * Step 10: ends transactions of others that have no entry, for ever. Those that have one already

@@ -184,4 +184,31 @@ final class PinSuite extends AnyFunSuite {
     val e = intercept[LakestepException](db.pin(txn, l.path("A"), -1))
     assert(e.getCondition == "LAKESTEP_SNAPSHOT_GONE")
   }
+
+  test("a snapshot without an entry holds nothing of others that may rest on it") {
+    val lake = Lake.inMemory()
+    Seq("A", "B", "C", "D").foreach(t => lake.create(t, s"${t.toLowerCase}1"))
+    lake.clock.advance(10)
+    val (dying, other) = (
+      lake.client(new CommitObserver {
+        override def ordered(entry: CommitEntry): Unit = throw new Crash
+      }),
+      lake.client()
+    )
+    val early = lake.begin(other)
+    val txn = lake.begin(dying)
+    Seq("A", "B").foreach(t => lake.stage(txn, t, 0, lake.add(s"${t.toLowerCase}2")))
+    intercept[Crash](dying.commit(txn, Seq("A", "B").map(lake.written(_, 0))))
+    lake.clock.advance(10)
+    lake.stage(early, "C", 0, lake.add("c2"))
+    assert(other.commit(early, Seq(lake.written("C", 0))).isInstanceOf[CommitOutcome.Committed])
+    lake.clock.advance(10)
+    lake.foreign("D", lake.add("copy-of-c2"))
+    lake.clock.advance(10)
+    val reader = lake.begin(other, readOnly = true)
+    assert(reader.snapshot == 0 && other.pin(reader, lake.path("C"), -1) == 0)
+    assert(other.pin(reader, lake.path("D"), -1) == 0)
+    val writer = lake.begin(other)
+    assert(writer.snapshot == 2 && other.pin(writer, lake.path("D"), -1) == 1)
+  }
 }

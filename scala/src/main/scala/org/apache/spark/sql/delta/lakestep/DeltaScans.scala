@@ -6,8 +6,9 @@ import org.apache.spark.sql.delta.files.TahoeLogFileIndex
 /** The version that a scan of Delta reads. In this package because snapshots are loaded by it. */
 object DeltaScans {
 
-  /** Whether this thread is inside a statement of Delta that writes. */
-  def isInDeltaTransaction: Boolean = OptimisticTransaction.getActive().isDefined
+  /** Whether this thread is inside a statement of Delta that writes the table. */
+  def isOfActiveTransaction(index: TahoeLogFileIndex): Boolean =
+    OptimisticTransaction.getActive().exists(_.deltaLog.isSameLogAs(index.deltaLog))
 
   /** The table as Delta would read it now. */
   def load(index: TahoeLogFileIndex): Snapshot = index.getSnapshot
