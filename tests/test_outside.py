@@ -153,6 +153,7 @@ WRITES = {
     "insert": "INSERT INTO {2} SELECT * FROM {0} WHERE id = 1",
     "merge": "MERGE INTO {2} c USING (SELECT * FROM {0} WHERE id = 1) a ON c.id = a.id "
     "WHEN NOT MATCHED THEN INSERT *",
+    "update_by_a_subquery": "UPDATE {2} SET v = (SELECT v FROM {0} WHERE id = 1)",
 }
 
 

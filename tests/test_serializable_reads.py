@@ -68,9 +68,18 @@ def test_change_of_what_was_read_is_a_conflict(spark, other, tables, read):
     rollback(spark)
 
 
-def test_what_a_query_of_no_interest_reads_is_no_conflict(spark, other, tables):
-    run(spark, "BEGIN ISOLATION LEVEL SERIALIZABLE", f"SELECT * FROM {tables['t']} WHERE id = 1")
-    run(spark, f"SET VAR seen = (SELECT sum(p) FROM {tables['t']} WHERE id = 1)")
+@pytest.mark.parametrize(
+    "read",
+    [
+        "SELECT * FROM {t} WHERE id = 1",
+        "SET VAR seen = (SELECT sum(p) FROM {t} WHERE id = 1)",
+        "INSERT INTO {u} SELECT * FROM {t} WHERE id = 1",
+        "INSERT OVERWRITE {u} SELECT * FROM {t} WHERE id = 1",
+        "UPDATE {u} SET p = (SELECT sum(p) FROM {t} WHERE id = 1)",
+    ],
+)
+def test_change_of_what_was_not_read_is_no_conflict(spark, other, tables, read):
+    run(spark, "BEGIN ISOLATION LEVEL SERIALIZABLE", read.format(**tables))
     run(spark, f"INSERT INTO {tables['u']} VALUES (5, 'mine', 5)")
     run(other, "BEGIN", INSERT.format(**tables), "COMMIT")
     run(spark, "COMMIT")

@@ -11,8 +11,9 @@ import io.lakestep.delta.DeltaReference
 import io.lakestep.session.{Autocommit, InternalClones, Sessions}
 
 /**
- * A statement that changes Delta tables outside a transaction, or makes one of others: no table that it names may hold a
- * commit of an unfinished entry when it starts, as that may be taken back.
+ * A statement outside a transaction that makes a table of others, moves one, or deletes files: no table that it
+ * names may hold a commit of an unfinished entry when it starts, as that may be taken back. One that
+ * changes a Delta table starts a transaction of Delta's, which `BaseTransactionBackstop` watches.
  */
 private[sql] object BeforeAutocommit {
 
@@ -25,7 +26,6 @@ private[sql] object BeforeAutocommit {
   private def keepsWhatItReads(command: Command): Boolean =
     CommandCatalogue.decide(command) match {
       case _ if isDryRun(command) => false
-      case Decision.Staged => true
       case Decision.Refused(reason) => Keeping(reason) && !ConsistentReads.isOneQuery(command)
       case _ => false
     }

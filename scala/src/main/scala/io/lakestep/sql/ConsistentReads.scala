@@ -1,6 +1,7 @@
 package io.lakestep.sql
 
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression
 import org.apache.spark.sql.catalyst.plans.logical.{
   Command, CreateTableAsSelect, LogicalPlan, ReplaceTableAsSelect, SetVariable, Subquery,
   V2WriteCommand
@@ -30,21 +31,29 @@ final case class ConsistentReads(session: SparkSession) extends Rule[LogicalPlan
     // Its query is no child of it.
     case create: CreateTableAsSelect => create.copy(query = apply(create.query))
     case replace: ReplaceTableAsSelect => replace.copy(query = apply(replace.query))
-    case command if !StatementKinds.commands(command).forall(ConsistentReads.isOneQuery) => plan
-    case query =>
-      val indexes = query.collectWithSubqueries { case Newest(_, index) => index }.distinct
-      if (indexes.isEmpty || Sessions.isOpen(session)) plan
-      else fix(query, indexes)
+    case command if !StatementKinds.commands(command).forall(ConsistentReads.isOneQuery) =>
+      // Subqueries of an UPDATE, for example, are planned with it.
+      val own = command.expressions.flatMap(_.collect { case s: SubqueryExpression => s.plan })
+      fixed(own).fold(command) { fix =>
+        command.mapExpressions(_.transform { case s: SubqueryExpression =>
+          s.withNewPlan(fix(s.plan))
+        })
+      }
+    case query => fixed(Seq(query)).fold(query)(_(query))
   }
 
-  private def fix(query: LogicalPlan, indexes: Seq[TahoeLogFileIndex]): LogicalPlan = {
-    val loaded = indexes.map(index => index.path -> DeltaScans.load(index)).toMap
-    val versions =
-      Autocommit.consistent(session, loaded.map { case (path, s) => path -> s.version })
-    query.transformDownWithSubqueries {
-      case scan @ Newest(relation, index) =>
-        val at = DeltaScans.at(index, loaded(index.path), versions(index.path))
-        scan.copy(relation = relation.copy(location = at)(relation.sparkSession))
+  /** Makes queries read one snapshot; nothing where they do. */
+  private def fixed(queries: Seq[LogicalPlan]): Option[LogicalPlan => LogicalPlan] = {
+    val indexes = queries.flatMap(_.collectWithSubqueries { case Newest(_, index) => index })
+    Option.unless(indexes.isEmpty || Sessions.isOpen(session)) {
+      val loaded = indexes.distinct.map(index => index.path -> DeltaScans.load(index)).toMap
+      val versions =
+        Autocommit.consistent(session, loaded.map { case (path, s) => path -> s.version })
+      _.transformDownWithSubqueries {
+        case scan @ Newest(relation, index) =>
+          val at = DeltaScans.at(index, loaded(index.path), versions(index.path))
+          scan.copy(relation = relation.copy(location = at)(relation.sparkSession))
+      }
     }
   }
 

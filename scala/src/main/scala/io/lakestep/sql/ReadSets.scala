@@ -37,7 +37,7 @@ private[sql] object ReadSets extends PredicateHelper {
       transaction: SessionTransaction,
       plan: LogicalPlan,
       noted: Map[Path, Set[String]]): Unit =
-    if (isRecorded(transaction) && !isPlannedAgain(plan)) {
+    if (isRecorded(transaction) && !isPlannedAgain(plan) && !isPlannedLater(plan)) {
       val scans = scansIn(plan)
       val isCut = plan.collectWithSubqueries {
         case _: GlobalLimit | _: LocalLimit | _: Offset | _: Tail | _: Sample => ()
@@ -92,6 +92,9 @@ private[sql] object ReadSets extends PredicateHelper {
   /** Adaptive execution plans what is left of a query again, when it was recorded already. */
   private def isPlannedAgain(plan: LogicalPlan): Boolean =
     plan.exists(_.isInstanceOf[LogicalQueryStage])
+
+  /** Delta takes the query of an INSERT as it is, and plans it when it writes. */
+  private def isPlannedLater(plan: LogicalPlan): Boolean = plan.isInstanceOf[V2WriteCommand]
 
   /** By table: each scan with its name; nothing for one that cannot be narrowed. */
   private def scansIn(plan: LogicalPlan): Map[Path, Seq[(String, Option[ReadScan])]] =
