@@ -245,3 +245,88 @@ def test_what_would_take_files_from_under_an_unfinished_entry_finishes_it_first(
     session.sql("RECOVER")
     session.sql("DROP TABLE IF EXISTS mine", "DROP TABLE IF EXISTS yours")
     assert session.sql(both(lake, JOIN)) == [NEW]
+
+
+SELF_READS = {
+    "replace": "CREATE OR REPLACE TABLE {0} USING delta AS SELECT * FROM {0}",
+    "overwrite": "INSERT OVERWRITE {0} SELECT * FROM {0}",
+    "merge": "MERGE INTO {0} t USING {0} s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v",
+}
+
+
+@pytest.mark.parametrize("kind", SELF_READS)
+def test_statement_that_reads_what_it_changes_loses_nothing_of_others(drivers, tmp_path, kind):
+    """Wherever a foreign commit comes between two listings of it."""
+    [driver] = drivers(1)
+    for listing in range(1, 9):
+        lake = Lake(tmp_path / str(listing))
+        table = lake.table("t", [(1, "a"), (2, "z"), (3, "b")])
+        session = driver.session(lake.root, **LISTS_HALT)
+        session.sql(f"SELECT count(*) FROM delta.`{table}`")
+        with driver.halts(f"list:{listing}") as halts:
+            done = halts.during(session.start_sql(*lake.sql(SELF_READS[kind], [table])))
+            if halts.reached() is None:
+                assert listing > 2 and done.exception() is None
+                break
+            rewrite(table, 2)
+            append(table, (4, "foreign"))
+            halts.go()
+            failure = done.exception()
+        assert failure is None or "CONCURRENT" in failure.condition, failure
+        assert [row for row, _ in lake.rows(table)] == [1, 3, 4]
+    else:
+        pytest.fail("it never came to its end")
+
+
+@pytest.mark.parametrize("source", ["{1}", "(SELECT s.id, s.v FROM {1} s, {2} f)"])
+def test_both_queries_of_a_merge_read_one_version_of_its_source(drivers, tmp_path, source):
+    [driver] = drivers(1)
+    for listing in range(1, 16):
+        lake = Lake(tmp_path / str(listing))
+        target = lake.table("target")
+        read = lake.table("source", [(1, "new")])
+        further = lake.table("further", [(0, "further")])
+        session = driver.session(lake.root, **LISTS_HALT)
+        merge = (
+            f"MERGE INTO {{0}} t USING {source} s ON t.id = s.id"
+            " WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *"
+        ).format(*lake.sql("{}", [target, read, further]))
+        with driver.halts(f"list:{listing}") as halts:
+            done = halts.during(session.start_sql(merge))
+            if halts.reached() is None:
+                assert listing > 3 and done.exception() is None
+                break
+            append(read, (2, "new"))
+            halts.go()
+            assert done.exception() is None
+        assert lake.rows(target) in ([(1, "new"), (2, "old")], [(1, "new"), (2, "new")])
+    else:
+        pytest.fail("it never came to its end")
+
+
+def test_a_session_sees_its_own_commit_above_an_unfinished_entry(drivers, lake):
+    writer, reader = drivers(2)
+    first, second = lake.tables
+    owner = writer.session(lake.root)
+    session = reader.session(lake.root, **LISTS_HALT)
+    owner.sql("BEGIN", *lake.sql("INSERT INTO {} VALUES (8, 'first')"), "COMMIT")
+    for listing in range(1, 9):
+        row = 100 + listing
+        owner.sql("BEGIN", *lake.sql(UPDATE))
+        with reader.halts(f"list:{listing}") as halts, writer.halts("published:1") as publishing:
+            insert = f"INSERT INTO delta.`{first}` VALUES ({row}, 'mine')"
+            done = halts.during(session.start_sql(insert))
+            if halts.reached() is None:
+                assert listing > 2 and done.exception() is None
+                owner.sql("ROLLBACK")
+                break
+            commit = publishing.during(owner.start_sql("COMMIT"))
+            publishing.reached()
+            halts.go()
+            assert done.exception() is None
+            assert session.sql(f"SELECT v FROM delta.`{first}` WHERE id = {row}") == [("mine",)]
+            publishing.go()
+            assert commit.exception() is None
+    else:
+        pytest.fail("it never came to its end")
+    lake.check_timeline()

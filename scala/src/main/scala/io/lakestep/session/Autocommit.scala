@@ -1,12 +1,14 @@
 package io.lakestep.session
 
 import scala.util.Try
+import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.lakestep.DeltaFence
 
+import io.lakestep.LakestepException
 import io.lakestep.delta.TablePath
 import io.lakestep.storage.LocalStore
 
@@ -28,7 +30,10 @@ object Autocommit {
   }
 
   /**
-   * Versions of tables that belong to one snapshot.
+   * Versions of tables that belong to one snapshot, none older than what the session has met.
+   *
+   * Where the session itself has committed above a part of an unfinished entry, the entry is finished.
+   * Condition: LAKESTEP_SNAPSHOT_BEHIND_SESSION, if it cannot be.
    *
    * @param seen the versions that a query has loaded before this call. Only then does a table without
    *             a binding hold no commit of ours.
@@ -37,9 +42,22 @@ object Autocommit {
     val conf = session.sessionState.newHadoopConf()
     val uris = seen.keySet.map(table => table -> uri(table, conf)).toMap
     val loaded = seen.groupMapReduce(t => uris(t._1))(_._2)(math.min)
+    def decided() = Databases.of(session).consistent(loaded, Sessions.seenVersions(session))
     val versions =
       if (!loaded.keys.exists(isBound(_, conf))) loaded
-      else Databases.of(session).consistent(loaded)
+      else
+        try decided()
+        catch {
+          case behind: LakestepException
+              if behind.getCondition == "LAKESTEP_SNAPSHOT_BEHIND_SESSION" =>
+            try loaded.keys.foreach(Databases.of(session).helpBeforeWrite)
+            catch {
+              case NonFatal(failure) =>
+                behind.addSuppressed(failure)
+                throw behind
+            }
+            decided()
+        }
     Sessions.saw(session, versions)
     uris.view.mapValues(versions).toMap
   }

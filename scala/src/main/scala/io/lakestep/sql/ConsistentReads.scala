@@ -1,5 +1,6 @@
 package io.lakestep.sql
 
+import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression
 import org.apache.spark.sql.catalyst.plans.logical.{
@@ -20,9 +21,9 @@ import io.lakestep.session.{Autocommit, Sessions}
  * several of them all or nothing, and nothing that may still be taken back.
  *
  * It runs before Delta picks the files of the query, and after Spark has looked for cached data.
- * That holds for the query of a new or replaced table, of an export and of SET VARIABLE, too, and for
- * what a statement that changes a Delta table reads of others. The table that it changes is left to
- * Delta's own transaction, whose first reading of any other one counts for all its queries.
+ * That holds for the query of a new table, of an export and of SET VARIABLE, too, and for what a
+ * statement that changes or replaces a Delta table reads of others, in whichever of its queries. The
+ * table that it changes is left to Delta's own transaction, which has to know what was read of it.
  */
 final case class ConsistentReads(session: SparkSession) extends Rule[LogicalPlan] {
 
@@ -30,7 +31,8 @@ final case class ConsistentReads(session: SparkSession) extends Rule[LogicalPlan
     case _: StatementTables | _: Subquery => plan
     // Its query is no child of it.
     case create: CreateTableAsSelect => create.copy(query = apply(create.query))
-    case replace: ReplaceTableAsSelect => replace.copy(query = apply(replace.query))
+    // Its query may read the table itself. It is planned inside Delta's transaction once more.
+    case replace: ReplaceTableAsSelect => replace
     case command if !StatementKinds.commands(command).forall(ConsistentReads.isOneQuery) =>
       // Subqueries of an UPDATE, for example, are planned with it.
       val own = command.expressions.flatMap(_.collect { case s: SubqueryExpression => s.plan })
@@ -44,14 +46,21 @@ final case class ConsistentReads(session: SparkSession) extends Rule[LogicalPlan
 
   /** Makes queries read one snapshot; nothing where they do. */
   private def fixed(queries: Seq[LogicalPlan]): Option[LogicalPlan => LogicalPlan] = {
-    val indexes = queries.flatMap(_.collectWithSubqueries { case Newest(_, index) => index })
+    val indexes = queries.flatMap(_.collectWithSubqueries { case Newest(_, i) => i }).distinct
     Option.unless(indexes.isEmpty || Sessions.isOpen(session)) {
-      val loaded = indexes.distinct.map(index => index.path -> DeltaScans.load(index)).toMap
+      val before = indexes.flatMap(index => DeltaScans.readBefore(index).map(index.path -> _)).toMap
+      val fresh = indexes.filterNot(index => before.contains(index.path))
+      val loaded = fresh.map(index => index.path -> DeltaScans.load(index)).toMap
       val versions =
-        Autocommit.consistent(session, loaded.map { case (path, s) => path -> s.version })
+        if (fresh.isEmpty) Map.empty[Path, Long]
+        else Autocommit.consistent(session, loaded.map { case (path, s) => path -> s.version })
+      val read = before ++ fresh.map { index =>
+        val path = index.path
+        path -> DeltaScans.snapshot(index, loaded(path), versions(path))
+      }
       _.transformDownWithSubqueries {
-        case scan @ Newest(relation, index) =>
-          val at = DeltaScans.at(index, loaded(index.path), versions(index.path))
+        case scan @ Newest(relation, index) if read.contains(index.path) =>
+          val at = DeltaScans.at(index, read(index.path))
           scan.copy(relation = relation.copy(location = at)(relation.sparkSession))
       }
     }

@@ -144,9 +144,15 @@ final class Database private[lakestep] (
    * One reading of the timeline, and nothing more where the versions given are such a snapshot.
    *
    * @param seen by path, the version that a reader has loaded before this call
+   * @param notBelow by path, the newest version that the reader has met before
    * @return the versions to read; as seen for a table that does not belong to this timeline
+   *
+   * Condition: LAKESTEP_SNAPSHOT_BEHIND_SESSION, when what the reader has met stands above a part of
+   * an unfinished entry.
    */
-  def consistent(seen: Map[String, Long]): Map[String, Long] = {
+  def consistent(
+      seen: Map[String, Long],
+      notBelow: Map[String, Long] = Map.empty): Map[String, Long] = {
     def bound = for {
       path <- seen.keySet
       binding <- bindingOf(path)
@@ -178,7 +184,9 @@ final class Database private[lakestep] (
     val moved = logs.filter { case (path, log) =>
       blocked(log) || view.lastSlot(log).exists(_ > seen(path))
     }
-    seen ++ moved.map { case (path, log) => path -> pin(reader(log), path, -1L) }
+    seen ++ moved.map { case (path, log) =>
+      path -> pin(reader(log), path, notBelow.getOrElse(path, -1L))
+    }
   }
 
   /** None where no transaction can be: a query may read such a store beside others. */
