@@ -46,6 +46,25 @@ final class LocalStore(durable: Boolean = true) extends ObjectStore {
       }
   }
 
+  override def putUnannounced(path: String, bytes: Array[Byte]): PutOutcome = {
+    val target = LocalPath(path)
+    explained(path) {
+      makeFolders(target.getParent)
+      if (!target.toFile.createNewFile()) PutOutcome.AlreadyExists
+      else
+        try {
+          write(target, bytes)
+          syncFolder(target.getParent)
+          PutOutcome.Created
+        } catch {
+          case e: IOException =>
+            try Files.deleteIfExists(target)
+            catch { case NonFatal(left) => e.addSuppressed(left) }
+            throw e
+        }
+    }
+  }
+
   private def link(target: Path, temporary: Path, path: String): PutOutcome =
     try {
       Files.createLink(target, temporary)

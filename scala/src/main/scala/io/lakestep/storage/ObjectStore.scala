@@ -55,6 +55,12 @@ trait ObjectStore {
   def putIfAbsent(path: String, bytes: Array[Byte]): PutOutcome
 
   /**
+   * As `putIfAbsent`, for a file that nobody looks for before this has answered: until then others
+   * may see a part of it (not guarantee 2), and when this process dies a part may stay.
+   */
+  def putUnannounced(path: String, bytes: Array[Byte]): PutOutcome = putIfAbsent(path, bytes)
+
+  /**
    * What a put of these bytes did that had no clear answer: the same bytes are those of the put, as
    * every file that Lakestep puts holds an identifier of its own.
    */

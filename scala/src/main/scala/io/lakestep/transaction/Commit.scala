@@ -132,7 +132,8 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     }
     val file = TablePath.netActions(path, txn.id, s.changes.hash)
     val bytes = s.changes.encode
-    store.putIfAbsent(file, bytes) match {
+    // Only the entry tells others of it.
+    store.putUnannounced(file, bytes) match {
       case PutOutcome.Created => ()
       case _ if store.get(file).exists(java.util.Arrays.equals(_, bytes)) => keep(file)
       case PutOutcome.Unknown(cause) =>

@@ -117,6 +117,16 @@ abstract class ObjectStoreContract extends AnyFunSuite {
     assert(!store.exists(s"$log/_lakestep/tmp/left.tmp"))
   }
 
+  test("what nobody looks for yet is put once, whole when that is answered, with its folders") {
+    val (store, path) = (client(), s"${folder()}/a/b/c.json")
+    assert(store.putUnannounced(path, bytes("one")) == PutOutcome.Created)
+    assert(store.putUnannounced(path, bytes("two")) == PutOutcome.AlreadyExists)
+    assert(text(client(), path).contains("one") && store.sync(path))
+    assert(client().list(path.stripSuffix("/c.json"), "").map(_.name) == Vector("c.json"))
+    val below = s"$path/below"
+    assert(condition(store.putUnannounced(below, bytes("x"))).startsWith("LAKESTEP_STORE_"))
+  }
+
   /** Begins to write a temporary file and dies. */
   protected def leaveHalf(path: String): Unit
 

@@ -52,7 +52,8 @@ final class ObjectStoreSuite extends ObjectStoreContract {
 
   test("a device that cannot be written says so") {
     for (path <- Seq("/proc/lakestep/x", "/dev/full/x"))
-      assert(condition(store.putIfAbsent(path, bytes("x"))).startsWith("LAKESTEP_STORE_"))
+      for (put <- Seq(store.putIfAbsent _, store.putUnannounced _))
+        assert(condition(put(path, bytes("x"))).startsWith("LAKESTEP_STORE_"))
   }
 
   test("a full disk, a forbidden and a read-only one are told apart by what the system says") {
