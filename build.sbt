@@ -99,6 +99,10 @@ lazy val lakestep = (project in file("."))
       "-Wunused",
       "-Wconf:src=.*/src_managed/.*:s"
     ),
+    // For what only S3 has (S3Listing); users bring it along.
+    Compile / unmanagedClasspath ++= Attributed.blankSeq(
+      update.value.select(configuration = configurationFilter("s3")).filter(_.getName.endsWith(".jar"))
+    ),
     javacOptions ++= Seq("-source", "17", "-target", "17"),
     Compile / resourceGenerators += Def.task {
       val file = (Compile / resourceManaged).value / "lakestep-build.properties"

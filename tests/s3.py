@@ -5,6 +5,7 @@ import subprocess
 import threading
 import urllib.request
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import pyspark
 from moto.server import DomainDispatcherApplication, create_backend_app
@@ -90,11 +91,12 @@ class S3(Bucket):
     """A server with one bucket in memory, which all servers of a process share. A context manager.
 
     With `ignores_conditions` it is one of the stores that accept If-None-Match and replace all the
-    same.
+    same. `starts` are the keys after which clients wanted listings to begin.
     """
 
     def __init__(self, ignores_conditions=False):
-        app = DomainDispatcherApplication(create_backend_app)
+        self.starts = []
+        app = noting_listings(DomainDispatcherApplication(create_backend_app), self.starts)
         self._server = make_server(
             "127.0.0.1", 0, without_conditions(app) if ignores_conditions else app, threaded=True
         )
@@ -114,6 +116,14 @@ class S3(Bucket):
 def rs(path):
     """The path as delta-rs spells it."""
     return path.replace("s3a://", "s3://")
+
+
+def noting_listings(app, starts):
+    def note(environ, start_response):
+        starts.extend(parse_qs(environ.get("QUERY_STRING", "")).get("start-after", []))
+        return app(environ, start_response)
+
+    return note
 
 
 def without_conditions(app):
@@ -144,6 +154,16 @@ def race(spark, path, threads):
 
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(put, range(threads)))
+
+
+def listings(spark, folder, names, starts):
+    """Put files of these names, and return the names listed from each start on."""
+    jvm = spark._jvm
+    store = jvm.io.lakestep.storage.S3Store(spark._jsparkSession.sessionState().newHadoopConf())
+    for name in names:
+        store.putIfAbsent(f"{folder}/{name}", b"content")
+    found = [store.list(folder, start) for start in starts]
+    return [[files.apply(i).name() for i in range(files.size())] for files in found]
 
 
 def commit(spark):

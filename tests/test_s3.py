@@ -42,6 +42,24 @@ def test_of_many_puts_one_creates(s3_drivers):
         assert sorted(told) == ["AlreadyExists"] * 7 + ["Created"]
 
 
+def test_a_listing_begins_at_a_name(s3, s3_drivers):
+    session = s3_drivers[0].session()
+    names = [f"{number:020}.json" for number in (7, 8, 9, 10, 11)]
+    folder = f"s3a://{BUCKET}/listed"
+    others = ["_below/file", f"{9:020}.folder/file", "_other"]
+    starts = ["", f"{9:020}.json", f"{10:020}", f"{10:020}.", f"{12:020}", "_"]
+    asked = {"folder": folder, "names": names + others, "starts": starts}
+    found = session.call("s3:listings", **asked)
+    later = ["_other"]
+    assert found == [names + later, names[2:] + later, names[3:] + later, names[3:] + later] + [
+        later
+    ] * 2
+    assert f"listed/{9:020}.jso" in s3.starts
+    assert session.call("s3:listings", **asked | {"folder": f"{folder}-not", "names": []}) == [
+        []
+    ] * len(starts)
+
+
 @pytest.mark.parametrize("timeline", ["s3", "local"])
 def test_transaction_over_tables_on_s3(s3, s3_drivers, tmp_path, timeline):
     tables = [s3.table(f"{timeline}/{name}") for name in ("t0", "odd tä=1+2")]

@@ -107,8 +107,17 @@ class BaseLogStore(configuration: Configuration) extends LogStore(configuration)
 
   override def listFrom(path: Path, hadoopConf: Configuration): JIterator[FileStatus] = {
     BaseWriteGuard.checkList(path)
-    delta(path).listFrom(path, hadoopConf)
+    listOnDisk(path, hadoopConf).getOrElse(delta(path).listFrom(path, hadoopConf))
   }
+
+  /** None elsewhere, and where there is nothing to be listed: Delta then says why. */
+  private def listOnDisk(path: Path, hadoopConf: Configuration): Option[JIterator[FileStatus]] =
+    try {
+      val fs = path.getFileSystem(hadoopConf)
+      Option.when(fs.getScheme == "file" && LogListing.beginsAtName(fs))(
+        LogListing(fs, path.getParent, path.getName)
+      ).filter(_.nonEmpty).map(_.iterator.asJava)
+    } catch { case NonFatal(_) => None }
 
   override def resolvePathOnPhysicalStorage(path: Path, hadoopConf: Configuration): Path =
     delta(path).resolvePathOnPhysicalStorage(path, hadoopConf)

@@ -19,20 +19,37 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
   import LogEntry._
 
   /**
-   * Name and status of everything in the log from a name on, in the order of names; the paths are
-   * the store's.
+   * Name and status of everything in the log, in the order of names; the paths are the store's.
    *
    * `_last_checkpoint` is left out: whether it is shown takes reading it, and nobody who lists a
    * log needs it there.
    */
-  def list(from: String): Vector[(String, FileStatus)] = {
-    val staged = stagedCommits().filter(_._1 >= from)
-    val below = statuses(log).filter { s =>
-      val name = s.getPath.getName
-      name >= from && LogEntry(name) != LastCheckpoint && isVisible(name)
-    }
-    if (below.isEmpty && staged.isEmpty && !hasLog) throw notFound(log)
-    (below.map(s => s.getPath.getName -> s) ++ staged).sortBy(_._1)
+  def list(): Vector[(String, FileStatus)] = shown(statuses(log), stagedCommits())
+
+  /**
+   * The same for files alone, from a name on. Nothing is asked of the base log where the name
+   * stands above the pin.
+   */
+  def listFrom(name: String): Vector[(String, FileStatus)] = {
+    val below = if (isAbovePin(name)) Vector.empty else files(name)
+    shown(below, stagedCommits().filter(_._1 >= name))
+  }
+
+  private def shown(
+      below: Vector[FileStatus],
+      staged: Map[String, FileStatus]): Vector[(String, FileStatus)] = {
+    val visible = below.map(s => s.getPath.getName -> s)
+      .filter { case (name, _) => LogEntry(name) != LastCheckpoint && isVisible(name) }
+    if (visible.isEmpty && staged.isEmpty && !hasLog) throw notFound(log)
+    (visible ++ staged).sortBy(_._1)
+  }
+
+  /** Whether every version that a name stands for, and that follows it, is above the pin. */
+  private def isAbovePin(name: String): Boolean = LogEntry(name) match {
+    case Commit(version) => version > chain.pin
+    case Checkpoint(version) => version > chain.pin
+    case Derived(version) => version > chain.pin
+    case _ => false
   }
 
   /** Whether a log is to be seen at all: a table that is not yet published has staged commits. */
@@ -47,6 +64,16 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
         .nextOption()
     case _ if isVisible(name) => status(new Path(log, name))
     case _ => None
+  }
+
+  /** As `locate`, but where only one place is possible nobody looks whether the file is there. */
+  def whereabouts(name: String): Option[Path] = LogEntry(name) match {
+    case Commit(version) if version > chain.pin =>
+      chain.segments match {
+        case Vector(segment) => Some(new Path(StagingFolder.ofLog(log, segment), name))
+        case _ => locate(name).map(_.getPath)
+      }
+    case _ => Option.when(isVisible(name))(new Path(log, name))
   }
 
   /** The content of `_last_checkpoint`, where it names a checkpoint that the view holds. */
@@ -80,6 +107,10 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
       )
       .map(s => s.getPath.getName -> s)
       .toMap
+
+  private def files(from: String): Vector[FileStatus] =
+    try LogListing(fs, log, from)
+    catch { case _: FileNotFoundException => Vector.empty }
 
   private def statuses(folder: Path): Vector[FileStatus] =
     try fs.listStatus(folder).toVector

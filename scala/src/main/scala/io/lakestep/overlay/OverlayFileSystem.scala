@@ -113,19 +113,27 @@ class OverlayFileSystem extends FileSystem {
     case _ => None
   }
 
-  override def listStatus(path: Path): Array[FileStatus] = listStatus(path, "")
-
-  /** As `listStatus`; of a log only what stands at or after a name, in the order of names. */
-  private[overlay] def listStatus(path: Path, from: String): Array[FileStatus] =
+  override def listStatus(path: Path): Array[FileStatus] =
     placeOf(path) match {
-      case Place.Log(log) =>
-        view(log).list(from).map { case (name, s) => OverlayStatus(s, child(path, name)) }.toArray
+      case Place.Log(log) => shown(path, view(log).list())
       case _ =>
         val real = realPath(path)
         baseOf(real).listStatus(real).filter(isShown).map(s =>
           OverlayStatus(s, under(path, real, s))
         )
     }
+
+  /** The files of a folder from a name on, in the order of names. */
+  private[overlay] def listFrom(path: Path, name: String): Array[FileStatus] =
+    placeOf(path) match {
+      case Place.Log(log) => shown(path, view(log).listFrom(name))
+      case _ =>
+        listStatus(path).filter(s => s.isFile && s.getPath.getName >= name)
+          .sortBy(_.getPath.getName)
+    }
+
+  private def shown(path: Path, found: Vector[(String, FileStatus)]): Array[FileStatus] =
+    found.map { case (name, s) => OverlayStatus(s, child(path, name)) }.toArray
 
   override def listLocatedStatus(path: Path): RemoteIterator[LocatedFileStatus] =
     placeOf(path) match {
@@ -304,12 +312,11 @@ class OverlayFileSystem extends FileSystem {
 
   // Paths
 
-  /** The physical path of a file that the view holds, and of anything outside a log. */
+  /** The physical path of a file, if the view holds it, and of anything outside a log. */
   private[overlay] def realPath(path: Path): Path = placeOf(path) match {
     case Place.Data(base) => base
     case Place.Log(log) => log
-    case Place.InLog(log, name) =>
-      view(log).locate(name).map(_.getPath).getOrElse(throw notFound(path))
+    case Place.InLog(log, name) => view(log).whereabouts(name).getOrElse(throw notFound(path))
     case Place.DeepInLog(_, top, base) =>
       if (LogEntry(top) == LogEntry.Hidden || chain.pin < 0) throw notFound(path) else base
   }

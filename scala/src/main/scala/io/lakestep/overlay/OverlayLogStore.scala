@@ -120,10 +120,11 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
   override def listFrom(path: Path, hadoopConf: Configuration): JIterator[FileStatus] = {
     val (folder, from) = (path.getParent, path.getName)
     val listed = path.getFileSystem(hadoopConf) match {
-      case overlay: OverlayFileSystem => overlay.listStatus(folder, from)
-      case other => other.listStatus(folder)
+      case overlay: OverlayFileSystem => overlay.listFrom(folder, from)
+      case other =>
+        other.listStatus(folder).filter(_.getPath.getName >= from).sortBy(_.getPath.getName)
     }
-    listed.filter(_.getPath.getName >= from).sortBy(_.getPath.getName).iterator.asJava
+    listed.iterator.asJava
   }
 
   /** The physical file where the view holds it, else where a base table would have it. */

@@ -30,20 +30,24 @@ private[storage] abstract class HadoopStore(configuration: Configuration) extend
   }
 
   override def list(dir: String, from: String): Vector[StoredFile] =
-    statuses(dir)
-      .filter(s => s.isFile && s.getPath.getName >= from)
+    statuses(dir, from)
+      .filter(_.isFile)
       .map(s => StoredFile(s.getPath.getName, s.getLen, s.getModificationTime))
       .sortBy(_.name)
 
   override def folders(dir: String): Vector[String] =
-    statuses(dir).filter(_.isDirectory).map(_.getPath.getName).sorted
+    statuses(dir, "").filter(_.isDirectory).map(_.getPath.getName).sorted
 
-  private def statuses(dir: String): Vector[FileStatus] = {
+  /** What stands in a folder from a name on; FileNotFoundException if there is no such folder. */
+  protected def listed(fs: FileSystem, folder: Path, from: String): Array[FileStatus] =
+    fs.listStatus(folder, (path: Path) => path.getName >= from)
+
+  private def statuses(dir: String, from: String): Vector[FileStatus] = {
     val folder = parse(dir)
     try {
       val fs = folder.getFileSystem(configuration)
       // The listing of a file is that file.
-      fs.listStatus(folder).toVector.filter(_.getPath != fs.makeQualified(folder))
+      listed(fs, folder, from).toVector.filter(_.getPath != fs.makeQualified(folder))
     } catch {
       case e: IOException if isNothing(e) => Vector.empty
       case e: IOException => throw readFailed(dir, e)

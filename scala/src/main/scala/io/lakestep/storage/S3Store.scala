@@ -1,7 +1,7 @@
 package io.lakestep.storage
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FSDataOutputStream, FileSystem, Path}
+import org.apache.hadoop.fs.{FSDataOutputStream, FileStatus, FileSystem, Path}
 
 /**
  * S3 by Hadoop's s3a: S3 itself creates an object only if there is none (`If-None-Match: *`).
@@ -9,6 +9,11 @@ import org.apache.hadoop.fs.{FSDataOutputStream, FileSystem, Path}
  * `create(path, false)` of s3a would not do: it looks, and then puts without a condition.
  */
 final class S3Store(configuration: Configuration) extends ConditionalStore(configuration) {
+
+  override protected def listed(fs: FileSystem, folder: Path, from: String): Array[FileStatus] =
+    try S3Listing(fs, folder, from).getOrElse(super.listed(fs, folder, from))
+    // The internals of s3a are others in another version.
+    catch { case _: LinkageError => super.listed(fs, folder, from) }
 
   override protected def bucket(fs: FileSystem): String =
     s"${fs.getUri} ${configuration.get("fs.s3a.endpoint", "")}"

@@ -1,5 +1,6 @@
 package io.lakestep.overlay
 
+import java.io.FileNotFoundException
 import java.nio.file.{FileAlreadyExistsException, Files, Path => JPath}
 import java.util.concurrent.{CyclicBarrier, Executors, TimeUnit}
 import java.util.concurrent.atomic.AtomicInteger
@@ -9,7 +10,7 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.node.ObjectNode
 import io.delta.storage.LogStore
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.SparkConf
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -81,6 +82,42 @@ class OverlayLogStoreTest extends AnyFunSuite {
       store.listFrom(commit(over, 1), conf).asScala.map(_.getPath).toSeq ==
         Seq(commit(over, 1), commit(over, 2))
     )
+  }
+
+  test("a listing from a name on is that of Hadoop, of the base as of the overlay") {
+    val folder = Files.createTempDirectory("listed ä:1%+")
+    val log = Files.createDirectory(folder.resolve("_delta_log"))
+    def name(version: Long) = f"$version%020d"
+    val files = (0L to 12L).flatMap(v => Seq(s"${name(v)}.json", s"${name(v)}.crc")) :+
+      s"${name(10)}.checkpoint.parquet"
+    files.foreach(f => Files.writeString(log.resolve(f), f))
+    Files.createSymbolicLink(log.resolve(s"${name(13)}.json"), log.resolve(s"${name(12)}.json"))
+    Files.createDirectories(log.resolve("_sidecars"))
+    Files.writeString(log.resolve(s".${name(0)}.json.crc"), "of Hadoop")
+    val table = new Path(folder.toUri)
+    val fs = table.getFileSystem(conf)
+    val base = new Path(table, "_delta_log")
+    val hadoop = fs.listStatus(base).filter(_.isFile).sortBy(_.getPath.getName).toSeq
+    def seen(s: FileStatus) = (s.getPath, s.getLen, s.getModificationTime, s.isFile)
+    for (from <- Seq(name(0), s"${name(10)}.", s"${name(12)}.json", s"${name(14)}.")) {
+      val listed = new BaseLogStore(conf).listFrom(new Path(base, from), conf).asScala.toSeq
+      assert(listed.filter(_.isFile).map(seen) ==
+        hadoop.filter(_.getPath.getName >= from).map(seen))
+    }
+    assert(LogListing(fs, base, s"${name(14)}.").isEmpty)
+    val over = OverlayPath(Chain(11, Vector("t1")), table).toPath
+    val store = new OverlayLogStore(conf)
+    write(store, commit(over, 12), overwrite = false, "staged")
+    def shown(from: String) =
+      store.listFrom(new Path(over, s"_delta_log/$from"), conf).asScala.toSeq
+    assert(shown(s"${name(10)}.").map(_.getPath.getName) == files.sorted.filter { f =>
+      f >= s"${name(10)}." && f < name(12)
+    } :+ s"${name(12)}.json")
+    assert(shown(s"${name(12)}.").map(seen) ==
+      Seq(seen(over.getFileSystem(conf).getFileStatus(commit(over, 12)))))
+    assert(shown(s"${name(13)}.").isEmpty)
+    val gone = new Path(new Path(folder.resolve("gone").toUri), "_delta_log/0")
+    intercept[FileNotFoundException](new BaseLogStore(conf).listFrom(gone, conf))
   }
 
   test("a version of the base or of an earlier segment exists already") {

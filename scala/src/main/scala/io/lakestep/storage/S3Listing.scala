@@ -1,0 +1,43 @@
+package io.lakestep.storage
+
+import scala.collection.mutable.ArrayBuffer
+
+import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
+import org.apache.hadoop.fs.s3a.{Listing, S3AFileSystem, S3ListRequest}
+
+/**
+ * A listing of S3 that begins at a name (`start-after`). s3a's own lists a folder whole, a thousand
+ * files a request, and a timeline grows by two with every commit.
+ *
+ * Source: Delta, `S3LogStoreUtil`, which goes into folders below as well.
+ */
+private[storage] object S3Listing {
+
+  /**
+   * What stands in the folder from the name on, also of a server that knows no `start-after`. None
+   * where s3a cannot be asked so.
+   */
+  def apply(fs: FileSystem, folder: Path, from: String): Option[Array[FileStatus]] = fs match {
+    case s3a: S3AFileSystem if from.nonEmpty =>
+      val listing = s3a.getListing
+      val span = s3a.getActiveAuditSpan
+      val qualified = s3a.makeQualified(folder)
+      val prefix = s"${s3a.pathToKey(qualified)}/"
+      val whole = listing.createListObjectsRequest(prefix, "/", span)
+      Option.unless(whole.isV1) {
+        // Exclusive: the name itself is to be in it.
+        val after = whole.getV2.toBuilder.startAfter(prefix + from.init).build()
+        val found = listing.createFileStatusListingIterator(
+          qualified,
+          S3ListRequest.v2(after),
+          (path: Path) => path.getName >= from,
+          new Listing.AcceptAllButSelfAndS3nDirs(qualified),
+          span
+        )
+        val statuses = ArrayBuffer.empty[FileStatus]
+        while (found.hasNext) statuses += found.next()
+        statuses.toArray
+      }
+    case _ => None
+  }
+}
