@@ -183,3 +183,32 @@ def test_table_that_exists_is_kept_by_whoever_makes_it_if_it_does_not(spark, tab
     commit(spark)
     assert spark.table(name).columns == ["id", "v"]
     assert numbers(spark, name) == [1, 2, 3]
+
+
+def test_convert_and_vacuum_find_folders_that_lie_beside_files(spark, tmp_path):
+    path = tmp_path / "t"
+    parts = spark.range(4).selectExpr("id", "id % 2 AS p")
+    parts.write.format("parquet").partitionBy("p").save(str(path))
+    assert (path / "_SUCCESS").is_file()
+    name = f"delta.`{path}`"
+    spark.sql(f"CONVERT TO DELTA parquet.`{path}` PARTITIONED BY (p BIGINT)")
+    assert numbers(spark, name) == [0, 1, 2, 3]
+    settings = {
+        "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+        # By default VACUUM looks for files in 10,000 tasks.
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
+    }
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    try:
+        for mode in ("allow", "forbid"):
+            garbage = [path / f"p={p}" / "garbage.parquet" for p in (0, 1)]
+            for file in garbage:
+                file.write_bytes(b"garbage")
+            spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('lakestep.foreignWriters' = '{mode}')")
+            spark.sql(f"VACUUM {name} RETAIN 0 HOURS")
+            assert [file for file in garbage if file.exists()] == [], mode
+    finally:
+        for key in settings:
+            spark.conf.unset(key)
+    assert numbers(spark, name) == [0, 1, 2, 3]

@@ -110,11 +110,14 @@ class BaseLogStore(configuration: Configuration) extends LogStore(configuration)
     listOnDisk(path, hadoopConf).getOrElse(delta(path).listFrom(path, hadoopConf))
   }
 
-  /** None elsewhere, and where there is nothing to be listed: Delta then says why. */
+  /**
+   * None for other folders, of which VACUUM and CONVERT want the folders within, too, and where there
+   * is nothing to be listed: Delta then says why.
+   */
   private def listOnDisk(path: Path, hadoopConf: Configuration): Option[JIterator[FileStatus]] =
     try {
       val fs = path.getFileSystem(hadoopConf)
-      Option.when(fs.getScheme == "file" && LogListing.beginsAtName(fs))(
+      Option.when(path.getParent.getName == LogEntry.LogFolder && LogListing.isOnDisk(fs))(
         LogListing(fs, path.getParent, path.getName)
       ).filter(_.nonEmpty).map(_.iterator.asJava)
     } catch { case NonFatal(_) => None }

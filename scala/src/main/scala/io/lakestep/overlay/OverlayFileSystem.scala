@@ -123,13 +123,11 @@ class OverlayFileSystem extends FileSystem {
         )
     }
 
-  /** The files of a folder from a name on, in the order of names. */
+  /** What stands in a folder from a name on, in the order of names; of a log the files alone. */
   private[overlay] def listFrom(path: Path, name: String): Array[FileStatus] =
     placeOf(path) match {
       case Place.Log(log) => shown(path, view(log).listFrom(name))
-      case _ =>
-        listStatus(path).filter(s => s.isFile && s.getPath.getName >= name)
-          .sortBy(_.getPath.getName)
+      case _ => listStatus(path).filter(_.getPath.getName >= name).sortBy(_.getPath.getName)
     }
 
   private def shown(path: Path, found: Vector[(String, FileStatus)]): Array[FileStatus] =

@@ -1,5 +1,6 @@
 package io.lakestep.session
 
+import scala.annotation.tailrec
 import scala.util.Try
 import scala.util.control.NonFatal
 
@@ -42,24 +43,36 @@ object Autocommit {
     val conf = session.sessionState.newHadoopConf()
     val uris = seen.keySet.map(table => table -> uri(table, conf)).toMap
     val loaded = seen.groupMapReduce(t => uris(t._1))(_._2)(math.min)
-    def decided() = Databases.of(session).consistent(loaded, Sessions.seenVersions(session))
     val versions =
-      if (!loaded.keys.exists(isBound(_, conf))) loaded
-      else
-        try decided()
-        catch {
-          case behind: LakestepException
-              if behind.getCondition == "LAKESTEP_SNAPSHOT_BEHIND_SESSION" =>
-            try loaded.keys.foreach(Databases.of(session).helpBeforeWrite)
-            catch {
-              case NonFatal(failure) =>
-                behind.addSuppressed(failure)
-                throw behind
-            }
-            decided()
-        }
+      if (loaded.keys.exists(isBound(_, conf))) consistent(session, loaded, loaded.size) else loaded
     Sessions.saw(session, versions)
     uris.view.mapValues(versions).toMap
+  }
+
+  @tailrec
+  private def consistent(
+      session: SparkSession,
+      loaded: Map[String, Long],
+      helps: Int): Map[String, Long] = {
+    val database = Databases.of(session)
+    val found =
+      try Right(database.consistent(loaded, Sessions.seenVersions(session)))
+      catch {
+        case behind: LakestepException
+            if helps > 0 && behind.getCondition == "LAKESTEP_SNAPSHOT_BEHIND_SESSION" =>
+          Left(behind)
+      }
+    found match {
+      case Right(versions) => versions
+      case Left(behind) =>
+        try database.helpBeforeWrite(behind.getMessageParameters.get("table"))
+        catch {
+          case NonFatal(failure) =>
+            behind.addSuppressed(failure)
+            throw behind
+        }
+        consistent(session, loaded, helps - 1)
+    }
   }
 
   /** After a statement of the session has committed to a table. */

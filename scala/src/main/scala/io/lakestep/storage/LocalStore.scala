@@ -57,10 +57,10 @@ final class LocalStore(durable: Boolean = true) extends ObjectStore {
           syncFolder(target.getParent)
           PutOutcome.Created
         } catch {
-          case e: IOException =>
+          case failure: Throwable =>
             try Files.deleteIfExists(target)
-            catch { case NonFatal(left) => e.addSuppressed(left) }
-            throw e
+            catch { case NonFatal(left) => failure.addSuppressed(left) }
+            throw failure
         }
     }
   }
@@ -109,7 +109,8 @@ final class LocalStore(durable: Boolean = true) extends ObjectStore {
     Iterator.iterate(file.getParent)(_.getParent).takeWhile(_ != null)
 
   override def list(dir: String, from: String): Vector[StoredFile] =
-    within(dir)(_.filter(nameOf(_) >= from).flatMap(stored).toVector.sortBy(_.name))
+    // All names first, so that they are of one moment as far as can be.
+    within(dir)(_.filter(nameOf(_) >= from).toVector.flatMap(stored).sortBy(_.name))
 
   override def folders(dir: String): Vector[String] =
     within(dir)(_.filter(Files.isDirectory(_)).map(nameOf).toVector.sorted)

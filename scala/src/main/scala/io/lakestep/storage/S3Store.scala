@@ -11,9 +11,7 @@ import org.apache.hadoop.fs.{FSDataOutputStream, FileStatus, FileSystem, Path}
 final class S3Store(configuration: Configuration) extends ConditionalStore(configuration) {
 
   override protected def listed(fs: FileSystem, folder: Path, from: String): Array[FileStatus] =
-    try S3Listing(fs, folder, from).getOrElse(super.listed(fs, folder, from))
-    // The internals of s3a are others in another version.
-    catch { case _: LinkageError => super.listed(fs, folder, from) }
+    S3Store.listFrom(fs, folder, from)
 
   override protected def bucket(fs: FileSystem): String =
     s"${fs.getUri} ${configuration.get("fs.s3a.endpoint", "")}"
@@ -32,4 +30,15 @@ final class S3Store(configuration: Configuration) extends ConditionalStore(confi
         val reason = "this version of s3a has no conditional create; Hadoop 3.4.2 or later has"
         throw withoutPutIfAbsent(target.toString, reason, e)
     }
+}
+
+private[lakestep] object S3Store {
+
+  /** What stands in a folder from a name on; FileNotFoundException if there is no such folder. */
+  def listFrom(fs: FileSystem, folder: Path, from: String): Array[FileStatus] = {
+    def whole = fs.listStatus(folder, (path: Path) => path.getName >= from)
+    try S3Listing(fs, folder, from).getOrElse(whole)
+    // The internals of s3a are others in another version.
+    catch { case _: LinkageError => whole }
+  }
 }
