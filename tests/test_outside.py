@@ -306,7 +306,9 @@ def test_both_queries_of_a_merge_read_one_version_of_its_source(drivers, tmp_pat
 
 def test_a_session_sees_its_own_commit_above_an_unfinished_entry(drivers, lake):
     writer, reader = drivers(2)
-    first, second = lake.tables
+    first, _ = lake.tables
+    # Read when Delta's transaction has begun.
+    source = lake.table("source", [(0, "mine")])
     owner = writer.session(lake.root)
     session = reader.session(lake.root, **LISTS_HALT)
     owner.sql("BEGIN", *lake.sql("INSERT INTO {} VALUES (8, 'first')"), "COMMIT")
@@ -314,7 +316,7 @@ def test_a_session_sees_its_own_commit_above_an_unfinished_entry(drivers, lake):
         row = 100 + listing
         owner.sql("BEGIN", *lake.sql(UPDATE))
         with reader.halts(f"list:{listing}") as halts, writer.halts("published:1") as publishing:
-            insert = f"INSERT INTO delta.`{first}` VALUES ({row}, 'mine')"
+            insert = f"INSERT INTO delta.`{first}` SELECT {row}, v FROM delta.`{source}`"
             done = halts.during(session.start_sql(insert))
             if halts.reached() is None:
                 assert listing > 2 and done.exception() is None

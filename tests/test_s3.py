@@ -51,9 +51,10 @@ def test_a_listing_begins_at_a_name(s3, s3_drivers):
     asked = {"folder": folder, "names": names + others, "starts": starts}
     found = session.call("s3:listings", **asked)
     later = ["_other"]
-    assert found == [names + later, names[2:] + later, names[3:] + later, names[3:] + later] + [
-        later
-    ] * 2
+    assert (
+        found
+        == [names + later, names[2:] + later, names[3:] + later, names[3:] + later] + [later] * 2
+    )
     assert f"listed/{9:020}.jso" in s3.starts
     assert session.call("s3:listings", **asked | {"folder": f"{folder}-not", "names": []}) == [
         []

@@ -205,7 +205,9 @@ def test_convert_and_vacuum_find_folders_that_lie_beside_files(spark, tmp_path):
             garbage = [path / f"p={p}" / "garbage.parquet" for p in (0, 1)]
             for file in garbage:
                 file.write_bytes(b"garbage")
-            spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('lakestep.foreignWriters' = '{mode}')")
+            spark.sql(
+                f"ALTER TABLE {name} SET TBLPROPERTIES ('lakestep.foreignWriters' = '{mode}')"
+            )
             spark.sql(f"VACUUM {name} RETAIN 0 HOURS")
             assert [file for file in garbage if file.exists()] == [], mode
     finally:
