@@ -1,6 +1,5 @@
 package io.lakestep.sql
 
-import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression
 import org.apache.spark.sql.catalyst.plans.logical.{
@@ -52,8 +51,7 @@ final case class ConsistentReads(session: SparkSession) extends Rule[LogicalPlan
       val fresh = indexes.filterNot(index => before.contains(index.path))
       val loaded = fresh.map(index => index.path -> DeltaScans.load(index)).toMap
       val versions =
-        if (fresh.isEmpty) Map.empty[Path, Long]
-        else Autocommit.consistent(session, loaded.map { case (path, s) => path -> s.version })
+        Autocommit.consistent(session, loaded.map { case (path, s) => path -> s.version })
       val read = before ++ fresh.map { index =>
         val path = index.path
         path -> DeltaScans.snapshot(index, loaded(path), versions(path))

@@ -40,7 +40,7 @@ private[storage] abstract class HadoopStore(configuration: Configuration) extend
 
   /** What stands in a folder from a name on; FileNotFoundException if there is no such folder. */
   protected def listed(fs: FileSystem, folder: Path, from: String): Array[FileStatus] =
-    fs.listStatus(folder, (path: Path) => path.getName >= from)
+    HadoopStore.listFrom(fs, folder, from)
 
   private def statuses(dir: String, from: String): Vector[FileStatus] = {
     val folder = parse(dir)
@@ -174,6 +174,9 @@ private[storage] object HadoopStore {
 
   /** What has kept the condition of a put. */
   private val probed: java.util.Set[String] = ConcurrentHashMap.newKeySet[String]
+
+  def listFrom(fs: FileSystem, folder: Path, from: String): Array[FileStatus] =
+    fs.listStatus(folder, (path: Path) => path.getName >= from)
 
   /** What a server said, as the exception that it meant. */
   def unwrapped(e: IOException): IOException = e match {

@@ -36,7 +36,7 @@ private[lakestep] object S3Store {
 
   /** What stands in a folder from a name on; FileNotFoundException if there is no such folder. */
   def listFrom(fs: FileSystem, folder: Path, from: String): Array[FileStatus] = {
-    def whole = fs.listStatus(folder, (path: Path) => path.getName >= from)
+    def whole = HadoopStore.listFrom(fs, folder, from)
     try S3Listing(fs, folder, from).getOrElse(whole)
     // The internals of s3a are others in another version.
     catch { case _: LinkageError => whole }
