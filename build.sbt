@@ -109,6 +109,16 @@ lazy val lakestep = (project in file("."))
       IO.write(file, s"version=${version.value}\nspark=$sparkVersion\ndelta=$deltaVersion\n")
       Seq(file)
     }.taskValue,
+    Compile / resourceGenerators += Def.task {
+      val classes = (Compile / classDirectory).value
+      (Compile / compile).value
+      val classpath = (Compile / dependencyClasspath).value.files
+      val file = (Compile / resourceManaged).value / "lakestep-linkage.tsv"
+      FileFunction.cached(streams.value.cacheDirectory / "linkage", FileInfo.hash) { _ =>
+        IO.writeLines(file, Linkage.of(classes, classpath))
+        Set(file)
+      }((classes ** "*.class").get.toSet).toSeq
+    }.taskValue,
     // For drivers that pytest starts.
     Test / packageBin / artifactPath := target.value / "lakestep-tests.jar",
     Test / fork := true,

@@ -12,6 +12,8 @@ singleStatement
     | begin SEMICOLON* EOF                                                  #beginTransaction
     | COMMIT (WORK | TRANSACTION)? SEMICOLON* EOF                           #commitTransaction
     | ROLLBACK (WORK | TRANSACTION)? SEMICOLON* EOF                         #rollbackTransaction
+    | (savepoint | rollbackTo | releaseSavepoint) SEMICOLON* EOF            #savepoints
+    | BEGIN ATOMIC .*? EOF                                                  #atomicBlock
     | SET TRANSACTION characteristics SEMICOLON* EOF                        #setTransaction
     | SHOW TRANSACTIONS SEMICOLON* EOF                                      #showTransactions
     | (DESCRIBE | DESC) TRANSACTION id=STRING SEMICOLON* EOF                #describeTransaction
@@ -47,9 +49,22 @@ blockEnd
     | ROLLBACK (WORK | TRANSACTION)?                                        #blockRollback
     ;
 
+savepoint
+    : SAVEPOINT name=identifier
+    ;
+
+rollbackTo
+    : ROLLBACK (WORK | TRANSACTION)? TO SAVEPOINT? name=identifier
+    ;
+
+releaseSavepoint
+    : RELEASE SAVEPOINT? name=identifier
+    ;
+
 /* One statement of a block: a Spark script with its own semicolons, or everything up to the next one. */
 piece
     : script
+    | rollbackTo
     | token=~(SEMICOLON | BEGIN | COMMIT | ROLLBACK | START) (~SEMICOLON)*
     ;
 
@@ -77,8 +92,8 @@ identifier
 /* Keywords of this grammar that may name a transaction. */
 nonReserved
     : COMMITTED | CONFLICT | DESC | DESCRIBE | EXPLAIN | HOURS | ISOLATION | LEVEL | ONLY | READ | RECOVER
-    | REPEAT | REPEATABLE | RETAIN | SERIALIZABLE | SET | SHOW | SNAPSHOT | START | TRANSACTIONS
-    | UNCOMMITTED | VACUUM | WRITE
+    | RELEASE | REPEAT | REPEATABLE | RETAIN | SAVEPOINT | SERIALIZABLE | SET | SHOW | SNAPSHOT | START
+    | TO | TRANSACTIONS | UNCOMMITTED | VACUUM | WRITE
     ;
 
 ATOMIC: 'ATOMIC';
@@ -101,15 +116,18 @@ NOT: 'NOT';
 ONLY: 'ONLY';
 READ: 'READ';
 RECOVER: 'RECOVER';
+RELEASE: 'RELEASE';
 REPEAT: 'REPEAT';
 REPEATABLE: 'REPEATABLE';
 RETAIN: 'RETAIN';
 ROLLBACK: 'ROLLBACK';
+SAVEPOINT: 'SAVEPOINT';
 SERIALIZABLE: 'SERIALIZABLE';
 SET: 'SET';
 SHOW: 'SHOW';
 SNAPSHOT: 'SNAPSHOT';
 START: 'START';
+TO: 'TO';
 TRANSACTION: 'TRANSACTION';
 TRANSACTIONS: 'TRANSACTIONS';
 UNCOMMITTED: 'UNCOMMITTED';

@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakestep
+import slices
 import transactions
 from arena import Arena
 from driver import FAST_PATHS, Pool
@@ -45,6 +46,10 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "classic: needs the JVM in the same process")
     if CONNECT:
         os.environ["SPARK_API_MODE"] = "connect"
+
+
+def pytest_report_header():
+    return slices.header()
 
 
 def pytest_collection_modifyitems(items):

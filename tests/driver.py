@@ -61,6 +61,7 @@ class DriverError(Exception):
     def __init__(self, kind, message, condition, sql_state, parameters):
         super().__init__(f"{kind}: {message}")
         self.condition = condition
+        self.main_condition = condition and condition.split(".")[0]
         self.sql_state = sql_state
         self.parameters = parameters
 

@@ -73,6 +73,15 @@ KINDS = {
             one_data_statement=True,
         ),
         TableKind(
+            "widened_preview",
+            properties={
+                "delta.feature.typeWidening-preview": "supported",
+                "delta.enableTypeWidening": "true",
+            },
+            then=("ALTER TABLE {t} ALTER COLUMN id TYPE BIGINT",),
+            delta_rs_reads=False,
+        ),
+        TableKind(
             "many_features",
             columns=COLUMNS + ", g INT GENERATED ALWAYS AS (n * 2)",
             clause="PARTITIONED BY (part)",

@@ -6,6 +6,8 @@ Random names (of data files, of physical columns) are left out or replaced.
 import json
 import re
 
+from transactions import condition_of
+
 
 def shown(frame):
     """The rows of a frame as sorted text."""
@@ -64,16 +66,23 @@ def state(spark, path, since):
             )
         )
     if properties.get("delta.enableChangeDataFeed") == "true":
-        found["changes"] = (
-            shown(
-                spark.sql(f"SELECT * FROM table_changes_by_path('{path}', {since + 1})").drop(
-                    "_commit_version", "_commit_timestamp"
-                )
-            )
-            if snapshot.version() > since
-            else []
+        found["changes"] = sorted(
+            change
+            for version in range(since + 1, snapshot.version() + 1)
+            for change in _changes(spark, path, version)
         )
     return found
+
+
+def _changes(spark, path, version):
+    """The change feed of a version; nothing of one in which the table had none."""
+    feed = f"SELECT * FROM table_changes_by_path('{path}', {version}, {version})"
+    try:
+        return shown(spark.sql(feed).drop("_commit_version", "_commit_timestamp"))
+    except Exception as failure:
+        if condition_of(failure) != "DELTA_MISSING_CHANGE_DATA":
+            raise
+        return []
 
 
 def _checksum_holds(jvm, snapshot):

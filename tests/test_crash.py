@@ -276,7 +276,10 @@ def test_a_driver_that_wakes_up_after_a_rollback_reports_the_conflict(
         halts.go()
         with pytest.raises(DriverError) as conflict:
             commit.result(TIMEOUT_S)
-    assert (conflict.value.condition, conflict.value.sql_state) == ("LAKESTEP_CONFLICT", "40001")
+    assert (conflict.value.main_condition, conflict.value.sql_state) == (
+        "LAKESTEP_CONFLICT",
+        "40001",
+    )
     assert conflict.value.parameters["transaction"] == transaction
     assert [lake.version(path) for path in lake.tables] == versions
     check_rolled_back(lake)

@@ -52,7 +52,7 @@ def test_foreign_commit_between_any_two_steps_of_a_commit(drivers, tmp_path, ste
         error = ours.exception(TIMEOUT_S)
     if conflicts and not published:
         assert isinstance(error, DriverError)
-        assert (error.condition, error.sql_state) == ("LAKESTEP_CONFLICT", "40001")
+        assert (error.main_condition, error.sql_state) == ("LAKESTEP_CONFLICT", "40001")
         assert error.parameters["rule"] == "same-file"
         session.sql("ROLLBACK")
         assert lake.rows(lake.tables[0]) == [OLD, OTHER]

@@ -57,7 +57,7 @@ def test_transaction_over_tables_on_hdfs_and_on_a_local_disk(hdfs, drivers, tmp_
     # Of two that change one row the second to commit is refused, and a statement is such a one.
     other.sql("BEGIN", *each("DELETE FROM {} WHERE id = 2", tables))
     session.sql(*each("UPDATE {} SET v = 'mine' WHERE id = 2", tables[:1]))
-    assert condition(lambda: other.sql("COMMIT")) == "LAKESTEP_CONFLICT"
+    assert condition(lambda: other.sql("COMMIT")) == "LAKESTEP_CONFLICT.SAME_FILE"
     other.sql("ROLLBACK")
     assert rows(session, tables) == [[NEW, (2, "mine")], [NEW, OTHER], [NEW, OTHER]]
 

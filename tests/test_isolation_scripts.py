@@ -47,7 +47,7 @@ class Run:
         if conflicts:
             with pytest.raises(DriverError) as raised:
                 session.sql(text)
-            assert raised.value.condition == "LAKESTEP_CONFLICT"
+            assert raised.value.main_condition == "LAKESTEP_CONFLICT"
             session.sql("ROLLBACK")
         else:
             self._rows = sorted(session.sql(text.format(**self._names)))

@@ -360,29 +360,87 @@ def test_count_planned_before_begin_is_refused_inside(spark, arena):
 
 
 @pytest.mark.parametrize("end", [commit, rollback])
-def test_frame_of_a_transaction_is_refused_after_it(spark, arena, end):
+def test_frame_of_a_transaction_reads_the_table_as_it_is_after_it(spark, arena, end):
     target = arena.table("plain")
     begin(spark)
     statement_kinds.run(spark, "insert_values", target)
     frame = spark.table(target.sql)
     frame.createOrReplaceTempView("made_inside")
     assert frame.count() > 0
+    ran = frame.where("id = 21")
+    assert len(ran.collect()) == 1
     cached = frame.where("id = 21").cache()
     assert cached.count() == 1
     end(spark)
-    for use in (cached.collect, cached.count, lambda: cached.where("id > 0").collect()):
+    now = ids(spark, target.sql)
+    assert (21 in now) == (end is commit)
+    assert sorted(row["id"] for row in frame.collect()) == now
+    assert ids(spark, "made_inside") == now
+    assert frame.where("id = 21").count() == (1 if end is commit else 0)
+    # Spark does not plan again what has run.
+    for frame_that_ran in (ran, cached):
         with refused("LAKESTEP_DATAFRAME_OF_ENDED_TRANSACTION", "25000"):
-            use()
+            frame_that_ran.collect()
     cached.unpersist()
-    with refused("LAKESTEP_DATAFRAME_OF_ENDED_TRANSACTION", "25000"):
-        frame.collect()
-    with refused("LAKESTEP_DATAFRAME_OF_ENDED_TRANSACTION", "25000"):
-        spark.read.format("delta").load(target.path).join(frame, "id").collect()
-    with refused("LAKESTEP_DATAFRAME_OF_ENDED_TRANSACTION", "25000"):
-        frame.write.format("delta").mode("append").save(target.path)
+    frame.write.format("delta").mode("append").save(target.path)
+    assert len(ids(spark, target.sql)) == 2 * len(now)
+    spark.sql(f"UPDATE {target.sql} SET n = 0")
     begin(spark)
-    with refused("LAKESTEP_DATAFRAME_OF_ENDED_TRANSACTION", "25000"):
-        frame.collect()
+    spark.sql(f"DELETE FROM {target.sql} WHERE id < 4")
+    seen = ids(spark, target.sql)
+    assert ids(spark, "made_inside") == seen
+    assert sorted(row["id"] for row in frame.where("true").collect()) == seen
+    rollback(spark)
+
+
+def test_frame_of_a_transaction_is_refused_after_it_where_the_table_is_another(spark, arena):
+    target = arena.table("plain")
+    begin(spark)
+    statement_kinds.run(spark, "add_column", target)
+    wider = spark.table(target.sql)
+    old = spark.sql(f"SELECT * FROM {target.sql} VERSION AS OF 1")
+    rollback(spark)
+    for frame in (wider, old):
+        with refused("LAKESTEP_DATAFRAME_OF_ENDED_TRANSACTION", "25000"):
+            frame.collect()
+
+
+def test_insert_into_a_view_that_was_made_before_begin(spark, other_session, arena):
+    target = arena.table("plain")
+    before = ids(spark, target.sql)
+    spark.table(target.sql).createOrReplaceTempView("v_before")
+    begin(spark)
+    spark.sql("INSERT INTO v_before VALUES (61, 'a', 'x', 61)")
+    spark.createDataFrame([(62, "a", "x", 62)], spark.table(target.sql).schema).write.insertInto(
+        "v_before"
+    )
+    spark.sql("UPDATE v_before SET n = 0 WHERE id = 61")
+    assert ids(spark, target.sql) == ids(spark, "v_before") == [*before, 61, 62]
+    assert ids(other_session, target.sql) == before
+    commit(spark)
+    assert ids(spark, "v_before") == ids(other_session, target.sql) == [*before, 61, 62]
+
+
+def test_conflict_can_be_looked_at_before_rollback(spark, arena):
+    target = arena.table("plain")
+    transaction = begin(spark)
+    statement_kinds.run(spark, "update", target)
+    DeltaRsTable(target.path).delete("id = 1")
+    with refused("LAKESTEP_CONFLICT.SAME_FILE", "40001"):
+        commit(spark)
+    looks = ("EXPLAIN CONFLICT", "SHOW TRANSACTIONS", f"DESCRIBE TRANSACTION '{transaction}'")
+    for look in looks:
+        frame = spark.sql(look)
+        frame.show()
+        assert (
+            frame.where(f"transaction_id = '{transaction}'").select("transaction_id").count() == 1
+        )
+        assert frame.orderBy("transaction_id").limit(1).collect() == frame.collect()
+        with refused("LAKESTEP_TRANSACTION_FAILED", "25P02"):
+            frame.crossJoin(spark.table(target.sql)).collect()
+    with refused("LAKESTEP_TRANSACTION_FAILED", "25P02"):
+        spark.sql("SELECT 1").show()
+    rollback(spark)
 
 
 def test_conflict_fails_commit_and_every_statement_until_rollback(spark, arena):

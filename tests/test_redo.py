@@ -58,7 +58,7 @@ def test_block_that_lost_as_often_as_is_allowed_raises_the_conflict(drivers, tmp
             halts.go()
             with pytest.raises(DriverError) as raised:
                 run.result(TIMEOUT_S)
-        assert raised.value.condition == "LAKESTEP_CONFLICT"
+        assert raised.value.main_condition == "LAKESTEP_CONFLICT"
     assert lake.rows(lake.tables[0]) == [(1, "old"), (2, "old")]
     assert lake.requested() == set()
 
@@ -217,7 +217,7 @@ def test_statement_that_changes_the_session_is_not_run_twice(drivers, tmp_path):
     for statement in (count, "SET spark.sql.ansi.enabled = true", "USE SCHEMA default"):
         with pytest.raises(DriverError) as raised:
             run(update[0], update[1], statement)
-        assert raised.value.condition == "LAKESTEP_CONFLICT"
+        assert raised.value.main_condition == "LAKESTEP_CONFLICT"
     assert session.sql("SELECT n") == [(2,)]
     assert lake.rows(lake.tables[0]) == [(1, "old+"), (2, "old")]
     lake.check_timeline()
@@ -354,7 +354,7 @@ def test_whoever_may_have_seen_a_result_gets_the_conflict(drivers, tmp_path, how
     disturb(lake)
     with pytest.raises(DriverError) as raised:
         session.call("test_redo:typed", statements=["COMMIT"])
-    assert (raised.value.condition, raised.value.sql_state) == ("LAKESTEP_CONFLICT", "40001")
+    assert (raised.value.main_condition, raised.value.sql_state) == ("LAKESTEP_CONFLICT", "40001")
     session.sql("ROLLBACK")
     assert lake.rows(lake.tables[1]) == [(1, "foreign"), (2, "old")]
     assert lake.requested() == set()
@@ -391,7 +391,7 @@ def commit_conflicts(session):
     """The conflict is raised, and ROLLBACK clears it."""
     with pytest.raises(DriverError) as raised:
         session.call("test_redo:typed", statements=["COMMIT"])
-    assert raised.value.condition == "LAKESTEP_CONFLICT"
+    assert raised.value.main_condition == "LAKESTEP_CONFLICT"
     session.sql("ROLLBACK")
 
 

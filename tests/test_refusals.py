@@ -20,9 +20,9 @@ COMBINATIONS = {
         "update",
         "CHANGE_DATA_FEED",
     ),
-    "second_insert_on_a_change_data_feed": (
+    "insert_after_update_on_a_change_data_feed": (
         "change_data_feed",
-        ("insert_values", "metadata"),
+        ("update",),
         "write_append",
         "CHANGE_DATA_FEED",
     ),
@@ -69,6 +69,21 @@ def test_statements_that_one_commit_cannot_say_are_refused_before_they_act(
     commit(spark)
     if len(first) == 1:
         assert arena.state(target.path, since) == expected.result()["state"]
+
+
+def test_delta_s_second_connector_is_refused_before_it_acts(spark, arena):
+    target = arena.table("plain")
+    files = files_on_disk.prints(target.path)
+    with statement_kinds.setting(spark, "spark.databricks.delta.v2.enableMode", "STRICT"):
+        begin(spark)
+        for statement in ("SELECT * FROM {t}", statement_kinds.BEFORE["data"], "DELETE FROM {t}"):
+            with refused("LAKESTEP_UNSUPPORTED_IN_TRANSACTION.KERNEL_CONNECTOR", "0A000"):
+                if callable(statement):
+                    statement(spark, target)
+                else:
+                    spark.sql(statement.format(t=target.sql)).collect()
+        assert commit(spark)["entry"] is None
+    assert files_on_disk.prints(target.path) == files
 
 
 def with_property(path, key, value):

@@ -161,7 +161,7 @@ def test_a_writer_that_is_faster_than_its_fence_makes_nothing_be_taken_back(driv
         halts.go()
         with pytest.raises(DriverError) as conflict:
             commit.result(TIMEOUT_S)
-    assert conflict.value.condition == "LAKESTEP_CONFLICT"
+    assert conflict.value.main_condition == "LAKESTEP_CONFLICT"
     assert lake.own_commits(lake.tables[0])[1:] == ["close"]
     assert lake.own_commits(lake.tables[1])[1:] == ["reserve", "close"]
     assert [header(path) for path in lake.tables] == lake.headers

@@ -79,7 +79,7 @@ def test_transaction_over_tables_on_s3(s3, s3_drivers, tmp_path, timeline):
     session.sql(*each("UPDATE {} SET v = 'mine' WHERE id = 2", tables[1:]))
     with pytest.raises(DriverError) as raised:
         other.sql("COMMIT")
-    assert raised.value.condition == "LAKESTEP_CONFLICT"
+    assert raised.value.main_condition == "LAKESTEP_CONFLICT"
     other.sql("ROLLBACK")
     assert s3.rows(tables[0]) == expected[0]
 

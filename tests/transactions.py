@@ -29,11 +29,16 @@ def condition_of(failure):
     return failure.getCondition() if hasattr(failure, "getCondition") else None
 
 
+def is_one_of(found, condition):
+    """Whether a condition is this one, or one of its subclasses."""
+    return found is not None and (found == condition or found.startswith(condition + "."))
+
+
 @contextmanager
 def refused(condition, sql_state=None):
     with pytest.raises(Exception) as raised:
         yield
-    if condition_of(raised.value) != condition:
+    if not is_one_of(condition_of(raised.value), condition):
         raise raised.value
     if sql_state is not None:
         assert raised.value.getSqlState() == sql_state

@@ -133,3 +133,36 @@ BEGIN; INSERT INTO a VALUES (1)
 
 # unfinished
 BEGIN tx1; INSERT INTO a VALUES (1); SELECT 1;
+
+# savepoint
+SAVEPOINT a
+
+# savepoint
+savepoint `a b`;
+
+# savepoint
+ROLLBACK TO a
+
+# savepoint
+ROLLBACK WORK TO SAVEPOINT a;
+
+# savepoint
+RELEASE a
+
+# savepoint
+RELEASE SAVEPOINT a
+
+# block commit 3
+BEGIN; SAVEPOINT a; ROLLBACK TO SAVEPOINT a; SELECT 1; COMMIT
+
+# begin savepoint
+BEGIN savepoint
+
+# atomic block
+BEGIN ATOMIC INSERT INTO t VALUES (1); END
+
+# atomic block
+begin atomic
+  DECLARE x INT DEFAULT 1;
+  SELECT x;
+END;

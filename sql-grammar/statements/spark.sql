@@ -62,3 +62,5 @@ EXPLAIN SELECT conflict FROM t
 VACUUM transactions RETAIN 5 HOURS DRY RUN
 
 VACUUM spark_catalog.default.transactions
+
+SELECT savepoint, release, to FROM t

@@ -31,9 +31,15 @@ object Errors {
     Seq(getClass.getClassLoader.getResource("lakestep-error-conditions.json"))
   )
 
-  def message(condition: String, parameters: Map[String, String]): String =
-    s"[$condition] ${reader.getErrorMessage(condition, parameters)} " +
-      s"SQLSTATE: ${sqlState(condition)}"
+  def message(condition: String, parameters: Map[String, String]): String = {
+    // Parameters that only `getMessageParameters` tells would be an error in Spark's own tests.
+    val used = parameters.view.filterKeys(reader.getMessageParameters(condition).toSet).toMap
+    s"[$condition] ${reader.getErrorMessage(condition, used)} SQLSTATE: ${sqlState(condition)}"
+  }
+
+  /** The last line of a condition's message: what to do about it. */
+  def nextStep(condition: String): String =
+    reader.getMessageTemplate(condition).linesIterator.toSeq.last
 
   def sqlState(condition: String): String = reader.getSqlState(condition)
 

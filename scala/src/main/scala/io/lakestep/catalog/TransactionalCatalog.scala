@@ -14,7 +14,7 @@ import org.apache.spark.sql.delta.lakestep.SparkInternals
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-import io.lakestep.Errors
+import io.lakestep.{Errors, RuntimeContract}
 import io.lakestep.overlay.OverlayPath
 import io.lakestep.session.Sessions
 
@@ -27,6 +27,7 @@ import io.lakestep.session.Sessions
  * `TransactionalCatalogPlugin` is never told that a Delta write has finished.
  */
 class TransactionalCatalog extends DeltaCatalog {
+  RuntimeContract.check()
 
   private var catalogName = SparkInternals.sessionCatalogName
 
@@ -48,7 +49,7 @@ class TransactionalCatalog extends DeltaCatalog {
   override def name(): String = catalogName
 
   override def loadCatalogTable(ident: Identifier, table: CatalogTable): Table =
-    overlayOf(new Path(table.location)) match {
+    overlayOf(table) match {
       case None => super.loadCatalogTable(ident, table)
       case Some(overlay) =>
         val storage = table.storage.copy(locationUri = Some(overlay.toUri))
@@ -69,8 +70,13 @@ class TransactionalCatalog extends DeltaCatalog {
       throw Errors("LAKESTEP_OVERLAY_PATH", "path" -> path)
     }
 
-  private def overlayOf(base: Path): Option[Path] =
-    Sessions.open(spark).flatMap(_.overlayOf(base, spark.sessionState.newHadoopConf()))
+  private def overlayOf(table: CatalogTable): Option[Path] = Sessions.open(spark).flatMap(
+    _.overlayOf(
+      new Path(table.location),
+      spark.sessionState.newHadoopConf(),
+      Some(table.identifier)
+    )
+  )
 
   // The guard refuses these statements before; these are the calls that go around it.
 

@@ -116,6 +116,28 @@ final case class MetaData(body: ObjectNode) extends Action {
   def properties: Map[String, String] =
     body.path("configuration").properties.asScala.map(e => e.getKey -> e.getValue.asText).toMap
 
+  /** The table's schema, as a text of JSON. */
+  def schema: String = string("schemaString").getOrElse("{}")
+
+  /** Whether columns have names, or ids, of their own inside the files. */
+  def mapsColumns: Boolean = property(MetaData.Mapping).exists(_ != "none")
+
+  /**
+   * With the type changes of columns that were staged after `pin` under the version `slot`. Only
+   * tables with the preview of type widening note versions there.
+   */
+  def withTypeChangesMoved(pin: Long, slot: Long): MetaData =
+    if (!schema.contains(MetaData.TypeChanges)) this
+    else {
+      val tree = Json.parse(schema)
+      tree.findValues(MetaData.TypeChanges).asScala.flatMap(_.elements.asScala).foreach {
+        case change: ObjectNode if change.path(MetaData.TypeChangeVersion).asLong(-1L) > pin =>
+          change.put(MetaData.TypeChangeVersion, slot)
+        case _ =>
+      }
+      MetaData(body.deepCopy().put("schemaString", Json.text(tree)))
+    }
+
   /** With the property set to a value, or without it. */
   def withProperty(key: String, value: Option[String]): MetaData =
     if (property(key) == value) this
@@ -143,7 +165,7 @@ final case class MetaData(body: ObjectNode) extends Action {
   /** By name: type, and what maps the column to its name inside the files; whether it may be null. */
   private def columns: Map[String, (Seq[JsonNode], Boolean)] =
     try
-      Json.parse(string("schemaString").getOrElse("{}")).path("fields").elements.asScala.map {
+      Json.parse(schema).path("fields").elements.asScala.map {
         field =>
           val mapping = field.path("metadata").path("delta.columnMapping.physicalName")
           val isNullable = field.path("nullable").asBoolean(true)
@@ -154,6 +176,8 @@ final case class MetaData(body: ObjectNode) extends Action {
 
 object MetaData {
   private val Mapping = "delta.columnMapping.mode"
+  private val TypeChanges = "delta.typeChanges"
+  private val TypeChangeVersion = "tableVersion"
 }
 
 final case class Protocol(body: ObjectNode) extends Action {

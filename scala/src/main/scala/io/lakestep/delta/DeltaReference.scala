@@ -15,8 +15,12 @@ import org.apache.spark.sql.delta.sources.DeltaDataSource
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, SaveIntoDataSourceCommand}
 import org.apache.spark.sql.sources.CreatableRelationProvider
 
-/** A Delta table that a plan node reads or writes, by the path through which it would do so. */
-final case class DeltaReference(path: Path, name: Option[String]) {
+/**
+ * A Delta table that a plan node reads or writes, by the path through which it would do so.
+ *
+ * @param byKernel whether Delta's other connector would, which starts no transaction of Delta's
+ */
+final case class DeltaReference(path: Path, name: Option[String], byKernel: Boolean = false) {
 
   /** True if the path goes through a transaction's overlay, false if it is the table's own. */
   def isOverlay: Boolean = path.toUri.getScheme == DeltaReference.OverlayScheme
@@ -52,7 +56,8 @@ object DeltaReference {
 
   private def held(value: Any): Seq[DeltaReference] = value match {
     case table: DeltaTableV2 => Seq(of(table))
-    case table: DeltaV2TableMarker => Seq(DeltaReference(table.getTablePath(), None))
+    case table: DeltaV2TableMarker =>
+      Seq(DeltaReference(table.getTablePath(), None, byKernel = true))
     case index: TahoeFileIndex => Seq(of(index.deltaLog))
     case relation: HadoopFsRelation => held(relation.location)
     case feed: DeltaCDFRelation => Seq(of(feed.snapshotWithSchemaMode.snapshot.deltaLog))

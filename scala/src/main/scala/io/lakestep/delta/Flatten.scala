@@ -5,16 +5,15 @@ import scala.collection.mutable
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
-import io.lakestep.{Errors, Json, LakestepException}
+import io.lakestep.Json
 
 /**
  * Makes one commit out of the staged commits of a transaction on one table, or refuses.
  *
  * Applied to the pinned version the result gives the same state as the staged commits one after
- * another. It is a function of its arguments alone. What one commit cannot say is refused with a
- * condition of SQLSTATE 0A000: LAKESTEP_FLATTEN_CHANGE_DATA_FEED, LAKESTEP_FLATTEN_ROW_TRACKING,
- * LAKESTEP_FLATTEN_MIXED_DATA_CHANGE, LAKESTEP_FLATTEN_UNKNOWN_ACTION; an overlay path that got into
- * an action is LAKESTEP_FLATTEN_OVERLAY_PATH. Source: Delta's PROTOCOL.md, "Action Reconciliation".
+ * another. It is a function of its arguments alone. What one commit cannot say (`OneCommit`) is
+ * LAKESTEP_UNSUPPORTED_COMBINATION, by which the statement has been refused before. Source: Delta's
+ * PROTOCOL.md, "Action Reconciliation".
  */
 object Flatten {
 
@@ -27,7 +26,7 @@ object Flatten {
       pinned: Option[PinnedHeader])
 
   /** The overlay's path scheme; it must never reach a published action. */
-  private val OverlayScheme = "lakestep:"
+  private[delta] val OverlayScheme = "lakestep:"
 
   def apply(transaction: String, table: Table, commits: Vector[LogCommit]): NetChanges = {
     val staged = commits.filterNot(ForeignWriters.isStaging)
@@ -50,36 +49,9 @@ object Flatten {
     if (all.changesHeader) all.copy(before = table.pinned) else all
   }
 
-  private def check(table: Table, staged: Vector[LogCommit]): Unit = {
-    for (commit <- staged; action <- commit.actions) action match {
-      case Other(kind, _) => throw refused("LAKESTEP_FLATTEN_UNKNOWN_ACTION", table, "kind" -> kind)
-      case file: FileAction =>
-        noOverlayPath(table, file.path)
-        file.deletionVector.foreach(dv => noOverlayPath(table, dv.path("pathOrInlineDv").asText))
-        if (table.rowTracking) checkRowCount(table, file)
-      case cdc: ChangeFile => noOverlayPath(table, cdc.path)
-      case _ => ()
-    }
-    val dataCommits = staged.count(c => c.changesData)
-    val withFiles = staged.filter(_.files.nonEmpty)
-    val hasChangeFiles = staged.exists(_.actions.exists(_.isInstanceOf[ChangeFile]))
-    if (hasChangeFiles && dataCommits > 1)
-      throw refused("LAKESTEP_FLATTEN_CHANGE_DATA_FEED", table, "count" -> dataCommits.toString)
-    if (table.rowTracking && withFiles.size > 1)
-      throw refused("LAKESTEP_FLATTEN_ROW_TRACKING", table, "count" -> withFiles.size.toString)
-    if (withFiles.size > 1 && withFiles.flatMap(_.files).map(_.dataChange).distinct.size > 1)
-      throw refused("LAKESTEP_FLATTEN_MIXED_DATA_CHANGE", table)
-  }
-
-  private def checkRowCount(table: Table, file: FileAction): Unit = file match {
-    case add: AddFile if add.baseRowId.isDefined && add.numRecords.isEmpty =>
-      throw refused("LAKESTEP_FLATTEN_ROW_COUNT", table, "file" -> add.path)
-    case _ => ()
-  }
-
-  private def noOverlayPath(table: Table, path: String): Unit =
-    if (path.startsWith(OverlayScheme))
-      throw refused("LAKESTEP_FLATTEN_OVERLAY_PATH", table, "file" -> path)
+  private def check(table: Table, staged: Vector[LogCommit]): Unit =
+    OneCommit.refusal(table.pinned, table.rowTracking, staged.map(c => StagedEffect.of(c.actions)))
+      .foreach(refusal => throw refusal.error(table.name))
 
   private def net(table: Table, staged: Vector[LogCommit]): Vector[Action] = {
     val files = netFiles(staged)
@@ -206,10 +178,4 @@ object Flatten {
     Option(info.body.get(field)).collect { case o: ObjectNode => o }.toVector
       .flatMap(_.properties.asScala.map(e => e.getKey -> e.getValue))
   }
-
-  private def refused(
-      condition: String,
-      table: Table,
-      more: (String, String)*): LakestepException =
-    Errors(condition, (("table" -> table.name) +: more): _*)
 }

@@ -80,9 +80,7 @@ object ForeignWriters {
       staged: Vector[LogCommit],
       protocol: Protocol,
       metaData: MetaData): (Protocol, MetaData) = {
-    val stated = staged.foldLeft(modes(pinned.metaData.properties).headOption) { (before, commit) =>
-      named(commit).getOrElse(before)
-    }
+    val stated = statedAfter(pinned, staged.map(c => StagedEffect.of(c.actions)))
     val wanted = stated.getOrElse(Allow)
     known(wanted)
     // A copy of a closed table has the property, too, and says nothing by it.
@@ -99,17 +97,27 @@ object ForeignWriters {
   private val Modes = Set(Allow, Reserve, Forbid)
 
   /**
+   * Refuses staged commits that would publish metadata with a mode that there is not. Condition:
+   * LAKESTEP_FOREIGN_WRITERS_INVALID.
+   */
+  def checkMode(pinned: PinnedHeader, staged: Seq[StagedEffect]): Unit =
+    if (staged.exists(_.metaData.isDefined)) statedAfter(pinned, staged).foreach(known)
+
+  private def statedAfter(pinned: PinnedHeader, staged: Seq[StagedEffect]): Option[String] =
+    staged.foldLeft(modes(pinned.metaData.properties).headOption) { (before, effect) =>
+      // Where Delta was told to write no commitInfo, the metadata is all there is.
+      val told =
+        if (effect.hasInfo) effect.mode
+        else effect.metaData.map(m => modes(m.properties).headOption)
+      told.getOrElse(before)
+    }
+
+  /**
    * What a statement says about the mode: Some(None) when it takes the property away, None when it
    * does not name it. Read from what the user wrote, as the metadata of one statement also holds
-   * what those before it did, a RESTORE for example. Where Delta was told to write no commitInfo, the
-   * metadata is all there is.
+   * what those before it did, a RESTORE for example.
    */
-  private def named(commit: LogCommit): Option[Option[String]] =
-    commit.info.fold(
-      commit.actions.collect { case m: MetaData => modes(m.properties).headOption }.lastOption
-    )(named)
-
-  private def named(info: CommitInfo): Option[Option[String]] =
+  def named(info: CommitInfo): Option[Option[String]] =
     for {
       operation <- info.operation
       if operation == "SET TBLPROPERTIES" || operation == "UNSET TBLPROPERTIES"

@@ -14,7 +14,7 @@ import io.delta.storage.{
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 
-import io.lakestep.Errors
+import io.lakestep.{Errors, RuntimeContract}
 import io.lakestep.delta.{ForeignWriters, MarkKind, TableLog}
 import io.lakestep.storage.{HadoopObjectStores, ObjectStores}
 
@@ -27,6 +27,7 @@ import io.lakestep.storage.{HadoopObjectStores, ObjectStores}
  * disk can both believe to have made a version.
  */
 class BaseLogStore(configuration: Configuration) extends LogStore(configuration) {
+  RuntimeContract.check()
 
   private val onFiles = new HDFSLogStore(configuration)
   private lazy val onS3 = new S3SingleDriverLogStore(configuration)

@@ -13,7 +13,7 @@ import org.apache.hadoop.fs.{
 import org.apache.hadoop.fs.permission.{FsAction, FsPermission}
 import org.apache.hadoop.util.Progressable
 
-import io.lakestep.Errors
+import io.lakestep.{Errors, RuntimeContract}
 
 /**
  * Shows tables through a chain: the base log up to the pin, then staged commits; everything
@@ -33,6 +33,7 @@ import io.lakestep.Errors
  * was ever used: `fs.lakestep.impl.disable.cache`.
  */
 class OverlayFileSystem extends FileSystem {
+  RuntimeContract.check()
 
   private var uri: URI = _
   private var chain: Chain = _

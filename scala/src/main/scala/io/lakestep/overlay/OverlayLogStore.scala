@@ -13,8 +13,8 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.SparkEnv
 
-import io.lakestep.{Errors, LakestepConf}
-import io.lakestep.delta.ForeignWriters
+import io.lakestep.{Errors, LakestepConf, RuntimeContract}
+import io.lakestep.delta.{Action, ForeignWriters, StagedEffect}
 import io.lakestep.storage.ObjectStores
 
 /**
@@ -30,6 +30,7 @@ import io.lakestep.storage.ObjectStores
  * LAKESTEP_OVERLAY_CHANGE_REFUSED for a commit that would replace another.
  */
 class OverlayLogStore(configuration: Configuration) extends LogStore(configuration) {
+  RuntimeContract.check()
 
   override def read(path: Path, hadoopConf: Configuration): CloseableIterator[String] = {
     val stream = path.getFileSystem(hadoopConf).open(path)
@@ -63,12 +64,18 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
               throw new FileAlreadyExistsException(path.toString)
             StagedWrites.record(segment, log.getParent.toString, version)
             val staged = new Path(StagingFolder.ofLog(log, segment), name)
-            try CommitFile.create(staged, path, lines, hadoopConf)
+            var effect = StagedEffect.none
+            val noted = lines.asScala.map { line =>
+              effect = effect.and(Action.parse(line))
+              line
+            }.asJava
+            try CommitFile.create(staged, path, noted, hadoopConf)
             catch {
               case unclear: CommitFile.Unclear =>
                 StagedWrites.doubt(segment, unclear)
                 throw unclear
             }
+            StagedWrites.learn(segment, log.getParent.toString, version, effect)
           case _ => ()
         }
       case _: Place.Data =>

@@ -3,16 +3,22 @@ package io.lakestep.overlay
 import java.util.{Collections, LinkedHashMap, Map => JMap, Set => JSet}
 import java.util.concurrent.ConcurrentHashMap
 
+import scala.collection.immutable.SortedMap
+
 import io.lakestep.Errors
+import io.lakestep.delta.StagedEffect
 
 /**
- * The last version that each open transaction of this process has staged per table. Staged commits
- * are written only by the driver that runs the transaction, through [[OverlayLogStore]], so this
- * is complete without listing any folder.
+ * The last version that each open transaction of this process has staged per table, and what its
+ * staged commits do. They are written only by the driver that runs the transaction, through
+ * [[OverlayLogStore]], so this is complete without listing any folder.
  */
 object StagedWrites {
 
   private val bySegment = new ConcurrentHashMap[String, Map[String, Long]]
+
+  /** By table and version. */
+  private val effects = new ConcurrentHashMap[String, SortedMap[(String, Long), StagedEffect]]
 
   private val doubts = new ConcurrentHashMap[String, Throwable]
 
@@ -52,6 +58,21 @@ object StagedWrites {
 
   def of(segment: String): Map[String, Long] = bySegment.getOrDefault(segment, Map.empty)
 
+  /** What a staged commit does, once it is written. */
+  def learn(segment: String, base: String, version: Long, effect: StagedEffect): Unit = {
+    effects.compute(
+      segment,
+      (_, known) =>
+        Option(known).getOrElse(SortedMap.empty[(String, Long), StagedEffect])
+          .updated((base, version), effect)
+    )
+    ()
+  }
+
+  /** What the statements' staged commits of a table do, in their order. */
+  def effectsOf(segment: String, base: String): Vector[StagedEffect] =
+    Option(effects.get(segment)).toVector.flatMap(_.collect { case ((`base`, _), e) => e })
+
   /** Notes that a staged commit may appear that no statement knows of. */
   def doubt(segment: String, cause: Throwable): Unit = {
     doubts.putIfAbsent(segment, cause)
@@ -80,12 +101,17 @@ object StagedWrites {
       segment,
       (_, tables) => if (keep == pin) tables - base else tables.updated(base, keep)
     )
+    effects.computeIfPresent(
+      segment,
+      (_, known) => known.filterNot { case ((table, v), _) => table == base && v > keep }
+    )
     ()
   }
 
   /** Called when the transaction has ended. */
   def forget(segment: String): Unit = {
     doubts.remove(segment)
+    effects.remove(segment)
     decided.remove(segment)
     bySegment.compute(
       segment,

@@ -4,7 +4,9 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.DeltaLog
-import org.apache.spark.sql.delta.lakestep.{DeltaFacts, StagingListener, StagingObserver}
+import org.apache.spark.sql.delta.lakestep.{
+  DeltaFacts, StagingListener, StagingObserver, WrittenPartitions
+}
 
 import io.lakestep.{Errors, Json}
 import io.lakestep.delta.{Action, ForeignWriters, MetaData, PinnedHeader, Protocol}
@@ -43,20 +45,17 @@ object DeltaStatements extends Logging {
               "table" -> table.base.toString
             )
           }
+          found.name.foreach(table.call)
           table.learn(
             TableFacts(
-              name = found.name.getOrElse(table.base.toString),
               tableId = found.tableId,
               inCommitTimestamps = found.inCommitTimestamps,
               rowIdHighWaterMark = found.rowIdHighWaterMark,
-              rowTracking = found.rowTracking,
-              changeDataFeed = found.changeDataFeed,
-              columnMapping = found.columnMapping,
               checkpointInterval = found.checkpointInterval,
               pinned = header
             )
           )
-          transaction.checkCombination(table, table.base.toString)
+          transaction.checkCombination(table)
           StagedWrites.decide(
             transaction.id,
             table.base.toString,
@@ -68,6 +67,9 @@ object DeltaStatements extends Logging {
           isFenced
         }
       }
+
+    override def mayCompact(dataPath: Path, written: WrittenPartitions): Unit =
+      transaction.table(dataPath).foreach(_.mayCompact(written))
 
     /** VACUUM takes files for garbage that no version names and that are older than this. */
     private def warnIfOld(table: TouchedTable, facts: DeltaFacts): Unit = {

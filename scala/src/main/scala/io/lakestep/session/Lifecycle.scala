@@ -3,9 +3,8 @@ package io.lakestep.session
 import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
-import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.delta.lakestep.{PublishedChecksums, WarmOverlay}
+import org.apache.spark.sql.delta.lakestep.WarmOverlay
 
 import io.lakestep.{Errors, LakestepConf}
 import io.lakestep.delta.DeltaHousekeeping
@@ -20,12 +19,25 @@ import io.lakestep.transaction.{
 final case class CommitReport(transactionId: String, entry: Option[Long], tables: Int)
 
 /** The conflict that ended a transaction, and what others had built upon, which stays. */
-final case class MetConflict(transaction: String, conflict: Conflict, residue: Vector[String])
+final case class MetConflict(transaction: String, conflict: Conflict, residue: Vector[String]) {
+
+  /** What its user can do about it. */
+  def nextStep: String = ConflictErrors.nextStep(conflict, residue)
+}
 
 /** BEGIN, COMMIT and ROLLBACK of a session: the only code that changes a [[SessionState]]. */
 object Lifecycle {
 
   def begin(
+      session: SparkSession,
+      name: Option[String],
+      modes: TransactionModes): SessionTransaction = {
+    checkBatch(session)
+    beginInternal(session, name, modes)
+  }
+
+  /** Also for a session that was cloned for a part of our own work. */
+  private[session] def beginInternal(
       session: SparkSession,
       name: Option[String],
       modes: TransactionModes): SessionTransaction =
@@ -36,7 +48,6 @@ object Lifecycle {
         throw Errors("LAKESTEP_TRANSACTION_FAILED", "transaction" -> failed.id)
       case SessionState.Idle =>
         CatalogSetting.check(session)
-        checkBatch(session)
         val database = Databases.of(session)
         if (!modes.readOnly.contains(true)) database.timeline.checkPlace()
         val begun = database.begin(
@@ -107,7 +118,7 @@ object Lifecycle {
           DeltaHousekeeping.logged(s"After COMMIT of ${transaction.id} not all was done")(work)
         logged(end(session, transaction))
         // Also after a failure: cached queries would show the tables as they were.
-        logged(afterPublish(session, transaction, done.published))
+        logged(AfterCommit(session, transaction, done.published))
         CommitReport(transaction.id, Some(done.entry.number), done.entry.tables.size)
       case CommitOutcome.NothingToCommit =>
         transaction.database.discard(transaction.begun, transaction.touchedPaths)
@@ -124,14 +135,14 @@ object Lifecycle {
             commit(session, transaction, attempts, steps, statements)
           case other =>
             if (entry.isEmpty) abandon(session, transaction) else forget(session, transaction)
-            val error = ConflictError(transaction.id, conflict)
+            val error = ConflictErrors(transaction.id, conflict)
             other.left.toOption.flatten.foreach(error.addSuppressed)
             throw error
         }
       case CommitOutcome.LeftResidue(conflict, entry, residue) =>
         Sessions.met(session, MetConflict(transaction.id, conflict, residue))
         forget(session, transaction)
-        throw ConflictError.leftResidue(transaction.id, conflict, entry, residue)
+        throw ConflictErrors.leftResidue(transaction.id, conflict, entry, residue)
       case CommitOutcome.Unknown(cause, _) =>
         forget(session, transaction)
         throw Errors.caused(
@@ -249,31 +260,6 @@ object Lifecycle {
   private def warm(session: SparkSession, table: TouchedTable): Unit =
     if (LakestepConf.ReuseSnapshots.from(session.conf.getOption))
       table.snapshot = WarmOverlay.open(session, table.base, table.overlay, table.pin)
-
-  private def afterPublish(
-      session: SparkSession,
-      transaction: SessionTransaction,
-      published: Map[String, Vector[Long]]): Unit = {
-    val stores = Databases.quickStores(session, transaction.database)
-    val tables = for {
-      table <- transaction.touched
-      slots <- published.get(table.uri)
-      interval <- table.checkpointInterval
-    } yield (table, slots, interval)
-    for ((table, _, _) <- tables) DeltaHousekeeping.refresh(session, table.base)
-    def putChecksums(table: TouchedTable, slots: Seq[Long]): Unit =
-      DeltaHousekeeping
-        .putChecksums(session, stores, table.base, table.snapshot, transaction.id, slots)
-    // Spark jobs would keep others waiting who publish on the same threads.
-    val (withJobs, others) =
-      tables.partition(_._1.snapshot.exists(PublishedChecksums.isReconstructed))
-    transaction.database.atOnce(others) { case (table, slots, _) => putChecksums(table, slots) }
-    for ((table, slots, _) <- withJobs) putChecksums(table, slots)
-    def keep(files: Seq[Path]): Unit =
-      transaction.database.keep(files.map(_.toUri.toString): _*)
-    for ((table, slots, interval) <- tables)
-      DeltaHousekeeping.checkpoint(session, table.base, slots, interval, keep)
-  }
 
   private def forget(session: SparkSession, transaction: SessionTransaction): Unit = {
     StagedWrites.forget(transaction.id)

@@ -9,10 +9,9 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.lakestep.SparkInternals
 
-import io.lakestep.{LakestepConf, LakestepException}
+import io.lakestep.LakestepConf
 import io.lakestep.delta.DeltaHousekeeping
 import io.lakestep.timeline.Conflict
-import io.lakestep.transaction.ConflictCheck
 
 /**
  * How a transaction stood before one of its statements.
@@ -101,7 +100,7 @@ private[lakestep] object Redo {
     val result =
       try Right(work)
       catch {
-        case e: LakestepException if e.getCondition == "LAKESTEP_CONFLICT" => Left(e)
+        case e: ConflictException => Left(e)
       }
     result match {
       case Right(value) => value
@@ -126,7 +125,7 @@ private[lakestep] object Redo {
       steps: Vector[Step],
       conflict: Conflict,
       attempts: Attempts): Either[Option[Throwable], Vector[Step]] =
-    if (steps.isEmpty || !ConflictCheck.isOverData(conflict.rule) || !attempts.another()) Left(None)
+    if (steps.isEmpty || !conflict.rule.isOverData || !attempts.another()) Left(None)
     else
       try
         transaction.rerun(conflict, steps.map(_.before)).filter { r =>

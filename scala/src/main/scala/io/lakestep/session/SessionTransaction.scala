@@ -7,23 +7,14 @@ import scala.collection.mutable
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.catalyst.TableIdentifier
 
 import io.lakestep.Errors
+import io.lakestep.delta.{ForeignWriters, OneCommit, StagedEffect, StatementKind}
 import io.lakestep.overlay.{Chain, OverlayPath, StagedWrites, StagingFolder}
 import io.lakestep.timeline.{Conflict, ReadSet}
 import io.lakestep.transaction.{
   BegunTransaction, Database, FirstTouch, ReadTable, Rerun, TransactionModes, WrittenTable
-}
-
-/** What one statement does to the log of a table, as far as one published commit can say it. */
-sealed trait StatementKind
-object StatementKind {
-  case object Data extends StatementKind
-  case object Rewrite extends StatementKind
-  case object Metadata extends StatementKind
-
-  /** DESCRIBE DETAIL: stages nothing. */
-  case object Detail extends StatementKind
 }
 
 /**
@@ -92,20 +83,28 @@ final class SessionTransaction(
    * The overlay of the Delta table at `base`, or None if there is no Delta log. The first call for
    * a table pins it.
    *
+   * @param name what a catalog calls it
+   *
    * Condition: LAKESTEP_CONFLICT, when the table was deleted since the transaction wrote it. Another
    * one in its place must not be read, or written, as if it were the first.
    */
-  def overlayOf(base: Path, conf: Configuration): Option[Path] = synchronized {
-    val canonical = BasePath.canonical(base, conf)
-    val known = tables.get(canonical.toString)
-    known.foreach(checkStaged(_, conf))
-    known.orElse(touch(canonical, conf)).map(_.overlay)
-  }
+  def overlayOf(
+      base: Path,
+      conf: Configuration,
+      name: Option[TableIdentifier] = None): Option[Path] =
+    synchronized {
+      val canonical = BasePath.canonical(base, conf)
+      val known = tables.get(canonical.toString)
+      known.foreach(checkStaged(_, conf))
+      val table = known.orElse(touch(canonical, conf))
+      for (t <- table; n <- name) t.call(n)
+      table.map(_.overlay)
+    }
 
   private def checkStaged(table: TouchedTable, conf: Configuration): Unit =
     table.lastStaged.foreach { version =>
       val file = StagingFolder.commit(table.base, id, version)
-      if (!file.getFileSystem(conf).exists(file)) throw ConflictError.tableGone(id, table)
+      if (!file.getFileSystem(conf).exists(file)) throw ConflictErrors.tableGone(id, table)
     }
 
   /**
@@ -115,7 +114,7 @@ final class SessionTransaction(
    * loaded may be theirs.
    */
   def checkPinned(overlay: Path): Unit = table(overlay).foreach { touched =>
-    if (!database.isThere(touched.uri, touched.pinned)) throw ConflictError.tableGone(id, touched)
+    if (!database.isThere(touched.uri, touched.pinned)) throw ConflictErrors.tableGone(id, touched)
   }
 
   private def touch(canonical: Path, conf: Configuration): Option[TouchedTable] =
@@ -165,7 +164,8 @@ final class SessionTransaction(
   /** Tables with staged commits, in the order of their first touch. */
   def written: Seq[WrittenTable] = {
     val staged = StagedWrites.of(id)
-    for (table <- touched; last <- staged.get(table.base.toString)) yield table.written(last)
+    for (table <- touched; last <- staged.get(table.base.toString))
+      yield table.written(last, effects(table))
   }
 
   def currentStatement: StatementKind = statement.get
@@ -212,7 +212,9 @@ final class SessionTransaction(
     depth += 1
     try {
       val result = body
-      stagedSince(before).foreach { case (table, _, last) => table.staged(last, kind) }
+      val staged = stagedSince(before)
+      staged.foreach { case (table, _, _) => checkPublishable(table) }
+      staged.foreach { case (table, _, last) => table.hasStaged(last) }
       result
     } catch {
       case failure: Throwable =>
@@ -305,9 +307,30 @@ final class SessionTransaction(
     finally isRedoing = false
   }
 
-  /** Refuses a statement on a table when one published commit could not say what both do. */
-  def checkCombination(table: TouchedTable, name: => String): Unit =
-    table.refusal(currentStatement).foreach { reason =>
-      throw Errors(s"LAKESTEP_UNSUPPORTED_COMBINATION.$reason", "table" -> name)
-    }
+  private def effects(table: TouchedTable): Vector[StagedEffect] =
+    StagedWrites.effectsOf(id, table.base.toString)
+
+  /** Refuses the statement that is about to write a table, where COMMIT could not publish it. */
+  def checkCombination(table: TouchedTable): Unit =
+    table.pinnedHeader.flatMap(OneCommit.refusalBefore(_, effects(table), currentStatement))
+      .foreach(refusal => throw refusal.error(table.name))
+
+  /**
+   * Refuses the statement that has staged the last commits of a table, where COMMIT could not
+   * publish them all. Nothing else of the table's content can keep COMMIT from it.
+   */
+  private def checkPublishable(table: TouchedTable): Unit = {
+    val staged = effects(table)
+    val pinned = table.pinnedHeader.getOrElse(
+      // Not by a Delta transaction, so nobody has looked at what it read.
+      throw Errors(
+        "LAKESTEP_OVERLAY_CHANGE_REFUSED",
+        "path" -> table.overlay.toString,
+        "change" -> "stage a commit that no transaction of Delta's has made"
+      )
+    )
+    OneCommit.refusal(Some(pinned), tracksRows = false, staged)
+      .foreach(refusal => throw refusal.error(table.name))
+    ForeignWriters.checkMode(pinned, staged)
+  }
 }

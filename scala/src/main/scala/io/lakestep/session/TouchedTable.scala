@@ -1,21 +1,19 @@
 package io.lakestep.session
 
 import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.delta.Snapshot
+import org.apache.spark.sql.delta.lakestep.WrittenPartitions
 
-import io.lakestep.delta.{ForeignWriters, PinnedHeader}
+import io.lakestep.delta.{ForeignWriters, OneCommit, PinnedHeader, StagedEffect}
 import io.lakestep.timeline.ReadSet
 import io.lakestep.transaction.{Pin, WrittenTable}
 
 /** What COMMIT and the combination rules must know of a table, read from its pinned snapshot. */
 final case class TableFacts(
-    name: String,
     tableId: String,
     inCommitTimestamps: Boolean,
     rowIdHighWaterMark: Option[Long],
-    rowTracking: Boolean,
-    changeDataFeed: Boolean,
-    columnMapping: Boolean,
     checkpointInterval: Int,
     pinned: PinnedHeader)
 
@@ -32,38 +30,50 @@ final class TouchedTable(val base: Path, val pinned: Pin, val overlay: Path) {
 
   @volatile private var facts: Option[TableFacts] = None
   @volatile private var readSoFar: Option[ReadSet] = None
-  @volatile private var statements: Vector[(Long, StatementKind)] = Vector.empty
 
-  /** The first facts are those of the pinned snapshot; a feature switched on later is added. */
+  /** The last versions that finished statements have staged. */
+  @volatile private var staged: Vector[Long] = Vector.empty
+
+  @volatile private var called: Option[TableIdentifier] = None
+
+  /** A catalog calls it so; the first name counts. */
+  def call(name: TableIdentifier): Unit = synchronized { called = called.orElse(Some(name)) }
+
+  def identifier: Option[TableIdentifier] = called
+
+  /** As a catalog calls it, or else its path. */
+  def name: String = called.fold(base.toString)(_.unquotedString)
+
+  /** What statements have written of it, where that may have to be compacted after COMMIT. */
+  @volatile private var written: Option[WrittenPartitions] = None
+
+  def mayCompact: Option[WrittenPartitions] = written
+
+  def mayCompact(more: WrittenPartitions): Unit = synchronized {
+    written = Some(written.fold(more)(_ and more))
+  }
+
+  /** The first facts count: they are those of the pinned snapshot. */
   def learn(found: TableFacts): Unit = synchronized {
-    facts = facts match {
-      case None =>
-        // Others may have made it anew between the pin and this.
-        snapshot = snapshot.filter(_.metadata.id == found.tableId)
-        Some(found)
-      case Some(first) =>
-        Some(
-          first.copy(
-            changeDataFeed = first.changeDataFeed || found.changeDataFeed,
-            columnMapping = first.columnMapping || found.columnMapping,
-            rowTracking = first.rowTracking || found.rowTracking
-          )
-        )
+    if (facts.isEmpty) {
+      // Others may have made it anew between the pin and this.
+      snapshot = snapshot.filter(_.metadata.id == found.tableId)
+      facts = Some(found)
     }
   }
+
+  /** Its header at the pin, once a statement was about to write it. */
+  def pinnedHeader: Option[PinnedHeader] = facts.map(_.pinned)
 
   /** Whether a commit is staged that lets statements through the fence. */
   def isFenced: Boolean = facts.exists(f => ForeignWriters.isFenced(f.pinned.protocol))
 
   /** Id and schema of the table at the pin, once a statement was about to write it. */
   def shape: Option[(String, String)] =
-    facts.map(f => (f.tableId, f.pinned.metaData.body.path("schemaString").asText))
-
-  /** As the catalog calls it, once a statement has written it. */
-  def name: String = facts.fold(base.toString)(_.name)
+    facts.map(f => (f.tableId, f.pinned.metaData.schema))
 
   /** The last version that a finished statement has staged. */
-  def lastStaged: Option[Long] = statements.lastOption.map(_._1)
+  def lastStaged: Option[Long] = staged.lastOption
 
   def checkpointInterval: Option[Int] = facts.map(_.checkpointInterval)
 
@@ -74,53 +84,34 @@ final class TouchedTable(val base: Path, val pinned: Pin, val overlay: Path) {
     readSoFar = Some(readSoFar.fold(what)(_.and(what)))
   }
 
-  def staged(version: Long, kind: StatementKind): Unit = synchronized {
-    statements = statements :+ (version -> kind)
-  }
+  def hasStaged(version: Long): Unit = synchronized { staged = staged :+ version }
 
   /** What statements have told of it so far; `restore` takes it back to that. */
-  def state: TouchedTable.State = synchronized(TouchedTable.State(facts, statements, readSoFar))
+  def state: TouchedTable.State = synchronized(TouchedTable.State(facts, staged, readSoFar))
 
   def restore(state: TouchedTable.State): Unit = synchronized {
     facts = state.facts
-    statements = state.statements
+    staged = state.staged
     readSoFar = state.reads
   }
 
   def forgetAfter(version: Long): Unit = synchronized {
-    statements = statements.filter(_._1 <= version)
+    staged = staged.filter(_ <= version)
   }
 
-  /** Why a further statement of this kind could not be published in one commit, if so. */
-  def refusal(next: StatementKind): Option[String] = {
-    import StatementKind._
-    val kinds = statements.map(_._2)
-    val changesRows = kinds.exists(k => k == Data || k == Rewrite)
-    def feature(f: TableFacts => Boolean): Boolean = facts.exists(f)
-    next match {
-      case Data | Rewrite if kinds.exists(k => k != Metadata && k != next) => Some("OPTIMIZE")
-      case Data | Rewrite if changesRows && feature(_.rowTracking) => Some("ROW_TRACKING")
-      case Data if changesRows && feature(_.changeDataFeed) => Some("CHANGE_DATA_FEED")
-      case Data if kinds.contains(Metadata) && feature(f => f.changeDataFeed && f.columnMapping) =>
-        Some("CHANGE_DATA_FEED")
-      case Metadata if changesRows && feature(f => f.changeDataFeed && f.columnMapping) =>
-        Some("CHANGE_DATA_FEED")
-      case _ => None
-    }
-  }
-
-  def written(stagedTo: Long): WrittenTable = {
+  /** @param effects of all its staged commits */
+  def written(stagedTo: Long, effects: Seq[StagedEffect]): WrittenTable = {
     val known = facts.getOrElse(
       throw new IllegalStateException(s"$base was staged without a Delta transaction")
     )
     WrittenTable(
       path = uri,
-      name = known.name,
+      name = name,
       tableId = known.tableId,
       pin = pin,
       stagedTo = stagedTo,
       inCommitTimestamps = known.inCommitTimestamps,
-      rowTracking = known.rowTracking,
+      rowTracking = OneCommit.tracksRows(Some(known.pinned), effects),
       rowIdHighWaterMark = known.rowIdHighWaterMark,
       pinned = Some(known.pinned),
       reads = reads,
@@ -132,7 +123,7 @@ final class TouchedTable(val base: Path, val pinned: Pin, val overlay: Path) {
 object TouchedTable {
   final case class State(
       facts: Option[TableFacts],
-      statements: Vector[(Long, StatementKind)],
+      staged: Vector[Long],
       reads: Option[ReadSet]) {
 
     /** Whether the pinned header had been noted. */

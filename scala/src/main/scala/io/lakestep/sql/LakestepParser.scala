@@ -196,6 +196,12 @@ private[sql] object Statements {
     override def visitUnfinishedBlock(ctx: UnfinishedBlockContext): Statement =
       throw Errors("LAKESTEP_BLOCK_NOT_FINISHED")
 
+    override def visitSavepoints(ctx: SavepointsContext): Statement =
+      throw Errors("LAKESTEP_STATEMENT_NOT_SUPPORTED.SAVEPOINT", "statement" -> original(ctx))
+
+    override def visitAtomicBlock(ctx: AtomicBlockContext): Statement =
+      throw Errors("LAKESTEP_STATEMENT_NOT_SUPPORTED.ATOMIC_BLOCK", "statement" -> "BEGIN ATOMIC")
+
     override def visitBeginTransaction(ctx: BeginTransactionContext): Statement =
       Command(begin(ctx.begin))
 

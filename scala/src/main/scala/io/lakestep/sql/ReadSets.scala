@@ -13,11 +13,13 @@ import org.apache.spark.sql.delta.actions.AddFile
 import org.apache.spark.sql.delta.commands.{DeleteCommand, MergeIntoCommand, UpdateCommand}
 import org.apache.spark.sql.delta.stats.PreparedDeltaFileIndex
 import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
-import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
+import org.apache.spark.sql.execution.datasources.{
+  InsertIntoDataSourceCommand, SaveIntoDataSourceCommand
+}
 import org.apache.spark.sql.types.StructType
 
-import io.lakestep.delta.{DeltaReference, FileAction}
-import io.lakestep.session.{SessionState, SessionTransaction, Sessions, StatementKind}
+import io.lakestep.delta.{DeltaReference, FileAction, StatementKind}
+import io.lakestep.session.{SessionState, SessionTransaction, Sessions}
 import io.lakestep.timeline.{ReadScan, ReadSet, RowFilter}
 import io.lakestep.transaction.IsolationLevel
 
@@ -64,6 +66,7 @@ private[sql] object ReadSets extends PredicateHelper {
         target(transaction, merge.target, if (readsAll) Nil else Seq(merge.condition))
       case _: AppendData =>
       case save: SaveIntoDataSourceCommand if save.mode == SaveMode.Append =>
+      case insert: InsertIntoDataSourceCommand if !insert.overwrite =>
       case overwrite: V2WriteCommand => whole(transaction, overwrite.table)
       case save: SaveIntoDataSourceCommand =>
         DeltaReference.in(save).foreach(t => transaction.reads(t.path, ReadSet.WholeTable))

@@ -14,11 +14,9 @@ import org.apache.spark.sql.types.StringType
 import org.apache.spark.unsafe.types.UTF8String
 
 import io.lakestep.Errors
-import io.lakestep.delta.DeltaHousekeeping
+import io.lakestep.delta.{DeltaHousekeeping, StatementKind}
 import io.lakestep.overlay.OverlayPath
-import io.lakestep.session.{
-  DeltaStatements, InternalClones, SessionTransaction, Sessions, StatementKind
-}
+import io.lakestep.session.{DeltaStatements, InternalClones, SessionTransaction, Sessions}
 
 /**
  * The root of a physical plan that reads Delta tables or runs a command. Each time the plan is
@@ -139,7 +137,8 @@ final case class StatementStrategy(session: SparkSession) extends SparkStrategy 
       root match {
         case _: TransactionCommand | _: CommandResult =>
         // Refuses every statement after a failed COMMIT, also one without tables.
-        case _ => Sessions.open(session)
+        case query if !InspectionCommand.isShownBy(query) => Sessions.open(session)
+        case _ =>
       }
       StatementAsTransaction.plan(session, root).fold(judged(root))(Seq(_))
     case StatementTables(query, _, _) => Seq(planLater(query))

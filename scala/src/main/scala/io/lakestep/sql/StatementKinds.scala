@@ -1,14 +1,17 @@
 package io.lakestep.sql
 
+import org.apache.spark.sql.SaveMode
 import org.apache.spark.sql.catalyst.plans.logical.{
   AlterTableCommand, AppendData, Command, LogicalPlan, OverwriteByExpression,
   OverwritePartitionsDynamic, Union
 }
 import org.apache.spark.sql.delta.DeltaOptions
 import org.apache.spark.sql.delta.commands.{DescribeDeltaDetailCommand, OptimizeTableCommandBase}
-import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
+import org.apache.spark.sql.execution.datasources.{
+  InsertIntoDataSourceCommand, SaveIntoDataSourceCommand
+}
 
-import io.lakestep.session.StatementKind
+import io.lakestep.delta.StatementKind
 
 /** What a command does to the log of the table it writes. */
 private[sql] object StatementKinds {
@@ -19,6 +22,9 @@ private[sql] object StatementKinds {
     case _: AlterTableCommand => StatementKind.Metadata
     case other if other.getClass.getSimpleName.startsWith("AlterTable") => StatementKind.Metadata
     case write if onlyRearranges(write) => StatementKind.Rewrite
+    case _: AppendData => StatementKind.Append
+    case save: SaveIntoDataSourceCommand if save.mode == SaveMode.Append => StatementKind.Append
+    case insert: InsertIntoDataSourceCommand if !insert.overwrite => StatementKind.Append
     case _ => StatementKind.Data
   }
 

@@ -13,6 +13,7 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 
 import io.lakestep.delta.DeltaReference
+import io.lakestep.overlay.OverlayPath
 
 /** What an error message calls a plan node and the table it works on. */
 object StatementName {
@@ -28,11 +29,16 @@ object StatementName {
 
   /** The table, view, function or path, as far as the node itself knows it. */
   def subject(plan: LogicalPlan): String =
-    (DeltaReference.in(plan).map(_.display).iterator ++
+    (DeltaReference.in(plan).map(shown).iterator ++
       plan.productIterator.flatMap(named) ++
       plan.children.iterator.flatMap(named))
       .nextOption()
       .getOrElse("a target without a name")
+
+  /** A user knows where a table lies, not its overlay. */
+  private def shown(table: DeltaReference): String =
+    if (table.isOverlay) table.copy(path = OverlayPath.parse(table.path).base).display
+    else table.display
 
   private def named(value: Any): Option[String] = value match {
     case identifier: TableIdentifier => Some(identifier.unquotedString)
@@ -48,7 +54,7 @@ object StatementName {
     case relation: DataSourceV2Relation => Some(relation.name)
     case relation: LogicalRelation =>
       relation.catalogTable.map(_.identifier.unquotedString)
-        .orElse(DeltaReference.in(relation).headOption.map(_.display))
+        .orElse(DeltaReference.in(relation).headOption.map(shown))
     case Some(inner) => named(inner)
     case _ => None
   }

@@ -4,14 +4,18 @@ import java.sql.Timestamp
 
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
+import org.apache.spark.sql.catalyst.plans.logical.{
+  Command, CommandResult, LocalRelation, LogicalPlan
+}
+import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.types.{
   ArrayType, BooleanType, DataType, IntegerType, LongType, StringType, TimestampType
 }
 
-import io.lakestep.session.{Lifecycle, MetConflict, SessionState, Sessions}
+import io.lakestep.session.{Lifecycle, SessionState, Sessions}
 import io.lakestep.timeline.{CommitEntry, Requested}
-import io.lakestep.transaction.{ConflictCheck, Finished, TransactionModes, TransactionStatus}
+import io.lakestep.transaction.{Finished, TransactionModes, TransactionStatus}
 
 private[sql] object Columns {
   def apply(columns: (String, DataType)*): Seq[Attribute] =
@@ -23,6 +27,22 @@ private[sql] object Columns {
  * itself why not, in a session whose COMMIT failed.
  */
 sealed trait TransactionCommand extends LeafRunnableCommand
+
+/** One that only tells something, and whose rows may be looked at in whatever state the session is. */
+sealed trait InspectionCommand extends TransactionCommand
+
+private[sql] object InspectionCommand {
+
+  /** Whether a plan reads nothing but such rows, or rows that the client has already (Spark Connect). */
+  def isShownBy(plan: LogicalPlan): Boolean =
+    !plan.isInstanceOf[Command] && plan.subqueriesAll.isEmpty && plan.collectLeaves().forall {
+      case result: CommandResult => result.commandLogicalPlan.isInstanceOf[InspectionCommand]
+      case _: LocalRelation => true
+      // What adaptive execution has run already when it plans the rest again.
+      case stage: LogicalQueryStage => isShownBy(stage.logicalPlan)
+      case _ => false
+    }
+}
 
 /** `BEGIN`: opens the session's transaction. */
 final case class BeginTransaction(name: Option[String], modes: TransactionModes)
@@ -84,7 +104,7 @@ final case class RollbackTransaction() extends TransactionCommand {
 }
 
 /** `SHOW TRANSACTIONS`: this session's open one, then the unfinished entries of the timeline. */
-final case class ShowTransactions() extends TransactionCommand {
+final case class ShowTransactions() extends InspectionCommand {
 
   override val output: Seq[Attribute] = Columns(
     "transaction_id" -> StringType,
@@ -128,7 +148,7 @@ final case class ShowTransactions() extends TransactionCommand {
 }
 
 /** `DESCRIBE TRANSACTION`: where a transaction is, of whatever client, by its id. */
-final case class DescribeTransaction(id: String) extends TransactionCommand {
+final case class DescribeTransaction(id: String) extends InspectionCommand {
 
   override val output: Seq[Attribute] = Columns(
     "transaction_id" -> StringType,
@@ -181,7 +201,7 @@ final case class DescribeTransaction(id: String) extends TransactionCommand {
 }
 
 /** `EXPLAIN CONFLICT`: why a transaction was not committed; without an id, the session's last one. */
-final case class ExplainConflict(id: Option[String]) extends TransactionCommand {
+final case class ExplainConflict(id: Option[String]) extends InspectionCommand {
 
   override val output: Seq[Attribute] = Columns(
     "transaction_id" -> StringType,
@@ -198,20 +218,21 @@ final case class ExplainConflict(id: Option[String]) extends TransactionCommand 
   )
 
   override def run(session: SparkSession): Seq[Row] = {
-    val MetConflict(transaction, conflict, residue) = Lifecycle.conflict(session, id)
+    val met = Lifecycle.conflict(session, id)
+    val conflict = met.conflict
     Seq(
       Row(
-        transaction,
-        conflict.rule,
-        conflict.table,
-        conflict.path,
+        met.transaction,
+        conflict.rule.name,
+        Some(conflict.table).filter(_.nonEmpty).orNull,
+        Some(conflict.path).filter(_.nonEmpty).orNull,
         conflict.version.map(Long.box).orNull,
         conflict.operation.orNull,
         conflict.user.orNull,
         conflict.timeMs.map(new Timestamp(_)).orNull,
         conflict.otherTransaction.orNull,
         conflict.files,
-        ConflictCheck.nextStep(conflict.rule, residue)
+        met.nextStep
       )
     )
   }

@@ -13,8 +13,9 @@ import io.lakestep.session.Sessions
  * Refuses, before it has done anything, every plan that cannot be part of the open transaction of
  * its session. While no transaction is open it does nothing.
  *
- * Two things are refused: a node that [[CommandCatalogue]] refuses, and a node that holds a Delta
- * table by its own path instead of the overlay's. Nodes inside commands are judged as well.
+ * Three things are refused: a node that [[CommandCatalogue]] refuses, a node that holds a Delta
+ * table by its own path instead of the overlay's, and one that holds it by a connector of Delta's
+ * that nobody can watch. Nodes inside commands are judged as well.
  *
  * Three places are needed, as no single one sees every plan (PROTOCOL.md, "Guard"):
  *   1. the end of the analysis, for each statement and each DataFrame operation;
@@ -63,7 +64,9 @@ final class TransactionGuard(
         throw Errors("LAKESTEP_READ_ONLY_TRANSACTION", "statement" -> StatementName.of(node))
       case _ =>
     }
-    DeltaReference.in(node).filterNot(_.isOverlay).foreach(refuse(session, node, _))
+    val tables = DeltaReference.in(node)
+    if (tables.exists(_.byKernel)) refuse(node, Decision.Refused("KERNEL_CONNECTOR"))
+    tables.filterNot(_.isOverlay).foreach(refuse(session, node, _))
     TransactionGuard.inside(node).foreach(judge(session, _))
   }
 

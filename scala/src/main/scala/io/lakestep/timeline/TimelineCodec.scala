@@ -316,7 +316,7 @@ object TimelineCodec {
   )
 
   private def conflict(c: Conflict): ObjectNode = {
-    val node = Json.obj().put("rule", c.rule).put("table", c.table).put("path", c.path)
+    val node = Json.obj().put("rule", c.rule.name).put("table", c.table).put("path", c.path)
     c.version.foreach(v => node.put("version", v))
     c.operation.foreach(o => node.put("operation", o))
     c.user.foreach(u => node.put("user", u))
@@ -327,7 +327,7 @@ object TimelineCodec {
   }
 
   private def conflict(f: Fields): Conflict = Conflict(
-    f.string("rule"),
+    Rule.named(f.string("rule")),
     f.string("table"),
     f.string("path"),
     f.optLong("version"),

@@ -157,27 +157,6 @@ final case class Completed(
 final case class Aborting(number: Long, entryHash: String, timeMs: Long, evidence: Conflict)
     extends Outcome
 
-/**
- * Why a transaction did not happen.
- *
- * @param rule the rule that was broken; see `transaction.ConflictCheck`
- * @param table name of the table, empty when the conflict is not about one
- * @param version version of the table in which the other commit stands
- * @param operation what the other commit did, as its commitInfo says
- * @param files some of the files that both touched, at most ten
- * @param otherTransaction the Lakestep transaction that made the other commit, if one did
- */
-final case class Conflict(
-    rule: String,
-    table: String,
-    path: String,
-    version: Option[Long],
-    operation: Option[String],
-    user: Option[String],
-    timeMs: Option[Long],
-    files: Vector[String],
-    otherTransaction: Option[String])
-
 /** Every table of an aborted entry was settled in its own log. `entryHash` as in `Outcome`. */
 final case class RolledBack(
     number: Long,

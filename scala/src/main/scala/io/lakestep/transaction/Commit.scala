@@ -90,7 +90,7 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       .toRight(gone(table.name, table.path))
 
   private def gone(name: String, path: String): Conflict =
-    Evidence(ConflictCheck.TableGone, name, TablePath.normalise(path), None, Vector.empty)
+    Conflict.overTable(Rule.TableGone, name, TablePath.normalise(path))
 
   private def flatten(
       txn: BegunTransaction,
@@ -181,7 +181,8 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
             place(entry, options.putAttempts, None) match {
               case Placed.Ours(isDurable) => publish(entry, changes, isDurable)
               case Placed.Unclear(cause) => CommitOutcome.Unknown(cause)
-              case Placed.Theirs if attempts <= 1 => CommitOutcome.Conflicted(tooMany(view.next))
+              case Placed.Theirs if attempts <= 1 =>
+                CommitOutcome.Conflicted(Conflict.overEntry(Rule.TooManyAttempts, view.next))
               case Placed.Theirs => order(txn, staged, reads, attempts - 1)
             }
         }
@@ -340,7 +341,9 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
 
   private def sameRows(s: Staged, commits: Vector[LogCommit], files: Vector[String]): Conflict = {
     val last = commits.reverseIterator.find(_.files.exists(f => files.contains(f.path)))
-    Evidence(ConflictCheck.SameRows, s.table.name, s.log.path, last, files)
+    last.fold(Conflict.overTable(Rule.SameRows, s.table.name, s.log.path, files))(
+      conflict(Rule.SameRows, s.table.name, s.log.path, _, files)
+    )
   }
 
   private def checkRead(read: ReadTable): Either[Conflict, EntryRead] =
@@ -364,7 +367,7 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
 
   /** What the transaction read cannot be told any more. */
   private def cleaned(name: String, log: TableLog): Conflict =
-    Evidence(ConflictCheck.LogCleanedUp, name, log.path, None, Vector.empty)
+    Conflict.overTable(Rule.LogCleanedUp, name, log.path)
 
   @tailrec
   private def walk(
@@ -375,24 +378,24 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
       ours: OurChanges,
       attempts: Int = 10): Either[Conflict, Walked] = {
     val tail = log.tail(pin)
-    def conflict(rule: String) = Left(Evidence(rule, name, log.path, None, Vector.empty))
+    def over(rule: Rule) = Left(Conflict.overTable(rule, name, log.path))
     tail.head match {
       case None if pin < 0 => Right(Walked(tail, -1L, Vector.empty, ours.reads))
-      case None => conflict(ConflictCheck.TableGone)
+      case None => over(Rule.TableGone)
       case Some(head) if head < pin || !pinned.forall(_.isIn(tail)) =>
-        conflict(ConflictCheck.TableGone)
-      case Some(_) if !tail.isCompleteFrom(pin + 1) => conflict(ConflictCheck.LogCleanedUp)
+        over(Rule.TableGone)
+      case Some(_) if !tail.isCompleteFrom(pin + 1) => over(Rule.LogCleanedUp)
       case Some(head) =>
         val commits = (pin + 1 to head).toVector.map(log.read)
         if (commits.exists(_.isEmpty)) {
           if (attempts > 0) walk(log, name, pin, pinned, ours, attempts - 1)
-          else conflict(ConflictCheck.LogCleanedUp)
+          else over(Rule.LogCleanedUp)
         } else {
           val read = commits.flatten
           judge(ours, read) match {
             case Left((commit, finding)) =>
-              Left(Evidence(finding.rule, name, log.path, Some(commit), finding.files))
-            case _ if hidesOthers(log, tail, read) => conflict(ConflictCheck.LogCleanedUp)
+              Left(conflict(finding.rule, name, log.path, commit, finding.files))
+            case _ if hidesOthers(log, tail, read) => over(Rule.LogCleanedUp)
             case Right(now) => Right(Walked(tail, head, read, now.reads))
           }
         }
@@ -516,27 +519,5 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
   private def sums(files: Vector[FileAction]): FileSums =
     FileSums(files.size.toLong, files.flatMap(_.liveRows).sum, files.map(_.sizeBytes).sum)
 
-  private def aborted(entry: Long): Conflict = Conflict(
-    ConflictCheck.Aborted,
-    "",
-    "",
-    Some(entry),
-    None,
-    None,
-    None,
-    Vector.empty,
-    None
-  )
-
-  private def tooMany(next: Long): Conflict = Conflict(
-    ConflictCheck.TooManyAttempts,
-    "",
-    "",
-    Some(next),
-    None,
-    None,
-    None,
-    Vector.empty,
-    None
-  )
+  private def aborted(entry: Long): Conflict = Conflict.overEntry(Rule.Aborted, entry)
 }

@@ -1,10 +1,9 @@
 package io.lakestep.transaction
 
 import io.lakestep.delta.{
-  Action, DomainMetadata, FileAction, LogCommit, Mark, NetPart, SetTransaction
+  Action, DomainMetadata, FileAction, LogCommit, Mark, MetaData, NetPart, Protocol, SetTransaction
 }
-import io.lakestep.delta.{MetaData, Protocol}
-import io.lakestep.timeline.ReadSet
+import io.lakestep.timeline.{ReadSet, Rule}
 
 /**
  * What matters of our net actions when a foreign commit is met.
@@ -55,8 +54,8 @@ object OurChanges {
   }
 }
 
-/** The rule that a foreign commit breaks, and files that show it. */
-final case class Finding(rule: String, files: Vector[String])
+/** The rule by which a foreign commit conflicts, and files that show it. */
+final case class Finding(rule: Rule, files: Vector[String])
 
 /** Decides whether a foreign commit conflicts with ours. Two clients may hold different rules. */
 trait ConflictRules {
@@ -75,73 +74,10 @@ trait ConflictRules {
 object ConflictCheck extends ConflictRules {
   override val version: Int = 3
 
-  val ProtocolChanged = "protocol-changed"
-  val MetadataChanged = "metadata-changed"
-  val DataUnderNewMetadata = "data-changed-under-new-metadata"
-  val SameDomain = "same-metadata-domain"
-  val SameApplication = "same-application-transaction"
-  val SameFile = "same-file"
-
-  /** Both gave a file another deletion vector, with a row in common. */
-  val SameRows = "same-rows"
-  val ReadChanged = "read-data-changed"
-  val RowIdsBaked = "row-ids-in-files"
-
-  /** The table, or its log, is not the one that was validated. */
-  val TableGone = "table-is-gone"
-
-  /** A data file of the transaction was deleted before somebody else could publish it. */
-  val FileGone = "data-file-is-gone"
-
-  /** The log was cleaned up, and the table's state does not exclude a conflict. */
-  val LogCleanedUp = "log-cleaned-up"
-
-  /** The transaction was ended by an ABORT entry. */
-  val Aborted = "aborted-by-another-client"
-
-  /** The order point was lost more often than `maxAttempts`. */
-  val TooManyAttempts = "too-many-attempts"
-
-  /** The conflict strategy gave up over an entry in flight. */
-  val InFlight = "entry-in-flight"
-
-  /** Whether statements still mean what they meant: nobody has changed the table itself. */
-  def isOverData(rule: String): Boolean =
-    Set(
-      DataUnderNewMetadata,
-      SameApplication,
-      SameFile,
-      SameRows,
-      ReadChanged,
-      RowIdsBaked,
-      InFlight
-    )
-      .contains(rule)
-
-  /** What the user can do about a conflict. */
-  def nextStep(rule: String, residue: Vector[String]): String = rule match {
-    case _ if residue.nonEmpty =>
-      "Put the tables right before the transaction runs again, else this would count twice: " +
-        residue.mkString(", ")
-    case TableGone =>
-      "The table was dropped or replaced. See what is there now before the transaction runs again."
-    case LogCleanedUp =>
-      "Commits that would have to be checked were cleaned up from the log. Run the transaction again."
-    case Aborted =>
-      "Another client ended the transaction, as it was silent for long. Run it again."
-    case FileGone =>
-      "Its data files were deleted, as by a VACUUM, before it was finished. Run the transaction again."
-    case TooManyAttempts =>
-      "Other transactions were always first. Run it again, or raise spark.lakestep.commit.maxAttempts."
-    case ProtocolChanged | MetadataChanged | SameDomain =>
-      "The table's schema, properties or protocol were changed. Run the transaction again under them."
-    case _ => "Run the transaction again: it will read what the other one wrote."
-  }
-
   override def check(ours: OurChanges, theirs: LogCommit): Option[Finding] = {
     val changed = theirs.files.filter(_.dataChange)
     val data = changed.map(_.path).distinct
-    def found(rule: String, when: Boolean, files: => Vector[String] = Vector.empty) =
+    def found(rule: Rule, when: Boolean, files: => Vector[String] = Vector.empty) =
       Option.when(when)(Finding(rule, files))
     lazy val updated = RowMerge.vectorUpdates(theirs.actions).intersect(ours.vectorUpdates)
     val touched = theirs.files.filter(f => ours.paths(f.plainPath)).map(_.path).distinct
@@ -154,6 +90,7 @@ object ConflictCheck extends ConflictRules {
     val changesHeader = ours.changesHeader || ours.domains.nonEmpty
     val changesProtocol =
       theirs.actions.exists(_.isInstanceOf[Protocol]) && !theirs.mark.exists(_.onlyFences)
+    import Rule._
     found(ProtocolChanged, changesProtocol)
       .orElse(found(MetadataChanged, theirs.actions.exists(_.isInstanceOf[MetaData])))
       .orElse(found(DataUnderNewMetadata, changesHeader && data.nonEmpty, data))

@@ -2,7 +2,7 @@ package io.lakestep.transaction
 
 import scala.util.control.NonFatal
 
-import io.lakestep.timeline.{CommitEntry, Conflict}
+import io.lakestep.timeline.{CommitEntry, Conflict, Rule}
 
 /**
  * What COMMIT does when it meets an entry in flight over its tables, before it validates.
@@ -108,15 +108,13 @@ private[transaction] final class Waiting(world: World) {
   private def conflict(entry: CommitEntry, logs: Set[String]): Conflict = {
     val table = entry.tables.find(t => logs(t.log))
     Conflict(
-      ConflictCheck.InFlight,
+      Rule.InFlight,
       table.fold("")(_.name),
       table.fold("")(_.path),
-      None,
-      None,
-      Some(entry.transaction.user),
-      Some(entry.timeMs),
-      Vector.empty,
-      Some(entry.transaction.id)
+      user = Some(entry.transaction.user),
+      timeMs = Some(entry.timeMs),
+      otherTransaction = Some(entry.transaction.id),
+      entry = Some(entry.number)
     )
   }
 }

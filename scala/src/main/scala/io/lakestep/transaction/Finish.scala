@@ -46,7 +46,7 @@ private[transaction] final class Finish(world: World) {
       files.zip(found).collectFirst { case ((i, file), false) =>
         val table = entry.tables(i)
         Vote.Conflicting(
-          Evidence(ConflictCheck.FileGone, table.name, table.path, None, Vector(file))
+          Conflict.overTable(Rule.FileGone, table.name, table.path, Vector(file))
         )
       }
     }

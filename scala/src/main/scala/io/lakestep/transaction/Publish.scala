@@ -6,7 +6,7 @@ import scala.util.control.NonFatal
 import io.lakestep.Errors
 import io.lakestep.delta._
 import io.lakestep.storage.PutOutcome
-import io.lakestep.timeline.{CommitEntry, EntryTable, ReadSet, SlotStamp}
+import io.lakestep.timeline.{CommitEntry, Conflict, EntryTable, ReadSet, Rule, SlotStamp}
 
 /** What one table's log says about an entry. */
 private[transaction] sealed trait Vote
@@ -246,14 +246,14 @@ private[transaction] final class Publish(world: World) {
         else if (!m.settles) {
           val part = if (amendments.partsInMarks) m.part else job.table.parts
           Right(next.copy(part = part + 1, slots = walk.slots :+ commit.version))
-        } else Left(Vote.Settled(evidence(job, ConflictCheck.Aborted, Some(commit), Vector.empty)))
+        } else Left(Vote.Settled(met(job, Rule.Aborted, commit)))
       case Some(m) if m.timeline == timeline.id && m.entry > job.entry.number =>
-        Left(Vote.Settled(evidence(job, ConflictCheck.Aborted, Some(commit), Vector.empty)))
+        Left(Vote.Settled(met(job, Rule.Aborted, commit)))
       case _ =>
         val ours = job.ours(walk)
         options.rules.check(ours, commit) match {
           case Some(finding) =>
-            Left(Vote.Conflicting(evidence(job, finding.rule, Some(commit), finding.files)))
+            Left(Vote.Conflicting(met(job, finding.rule, commit, finding.files)))
           case None => Right(next.copy(reads = ours.above(commit).reads))
         }
     }
@@ -270,7 +270,7 @@ private[transaction] final class Publish(world: World) {
   /** Commits after the cursor are gone: the table's state has to answer. */
   private def byState(job: Job, walk: Walk, tail: LogTail, head: Long): Either[Vote, Walk] = {
     val state = states.stateAt(job.table.path, head)
-    def settled = Left(Vote.Settled(evidence(job, ConflictCheck.Aborted, None, Vector.empty)))
+    def settled = Left(Vote.Settled(over(job, Rule.Aborted)))
     if (!isOf(job.table, state, job.changes)) Left(gone(job))
     else {
       val run = tail.firstOfRun.getOrElse(head)
@@ -335,39 +335,20 @@ private[transaction] final class Publish(world: World) {
   )
 
   private def gone(job: Job): Vote =
-    Vote.Conflicting(evidence(job, ConflictCheck.TableGone, None, Vector.empty))
+    Vote.Conflicting(over(job, Rule.TableGone))
 
   private def cleaned(job: Job): Vote =
-    Vote.Conflicting(evidence(job, ConflictCheck.LogCleanedUp, None, Vector.empty))
+    Vote.Conflicting(over(job, Rule.LogCleanedUp))
 
-  private def evidence(
+  private def over(job: Job, rule: Rule): Conflict =
+    Conflict.overTable(rule, job.table.name, job.table.path)
+
+  private def met(
       job: Job,
-      rule: String,
-      commit: Option[LogCommit],
-      files: Vector[String]): Conflict =
-    Evidence(rule, job.table.name, job.table.path, commit, files)
-}
-
-/** A conflict with a commit, as a value. */
-private[transaction] object Evidence {
-  private val MaxFiles = 10
-
-  def apply(
-      rule: String,
-      table: String,
-      path: String,
-      commit: Option[LogCommit],
-      files: Vector[String]): Conflict = Conflict(
-    rule = rule,
-    table = table,
-    path = path,
-    version = commit.map(_.version),
-    operation = commit.flatMap(_.info).flatMap(_.operation),
-    user = commit.flatMap(_.info).flatMap(_.user),
-    timeMs = commit.flatMap(_.info).flatMap(_.timestampMs),
-    files = files.take(MaxFiles),
-    otherTransaction = commit.flatMap(_.mark).map(_.transaction)
-  )
+      rule: Rule,
+      commit: LogCommit,
+      files: Vector[String] = Vector.empty): Conflict =
+    conflict(rule, job.table.name, job.table.path, commit, files)
 }
 
 /** Whether a table's state, without its log, excludes that anybody changed what ours relies on. */

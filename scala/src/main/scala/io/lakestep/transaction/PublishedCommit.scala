@@ -40,7 +40,9 @@ private[transaction] object PublishedCommit {
     }
     val timed = placed.map {
       case r: RemoveFile => RemoveFile(r.body.deepCopy().put("deletionTimestamp", place.nowMs))
-      case m: MetaData if stamped && !table.inCommitTimestamps => enabling(m, place)
+      case m: MetaData =>
+        val widened = m.withTypeChangesMoved(changes.pin, place.slot)
+        if (stamped && !table.inCommitTimestamps) enabling(widened, place) else widened
       case other => other
     }
     val lifted = table.reserve.filter(_ => mark.lifts).map(Protocol(_))

@@ -1,11 +1,14 @@
 package io.lakestep.transaction
 
+import scala.util.control.NonFatal
+
 import io.lakestep.{Clock, Errors, Ids, Json, LakestepException}
 import io.lakestep.delta.{
-  DeletionVectors, LogTail, NetChanges, Slot, StateReader, TableLog, TablePath, TableState
+  DeletionVectors, LogCommit, LogTail, Mark, NetChanges, Slot, StateReader, TableLog, TablePath,
+  TableState
 }
 import io.lakestep.storage.ObjectStores
-import io.lakestep.timeline.{CommitEntry, EntryTable, SlotStamp, Timeline}
+import io.lakestep.timeline.{CommitEntry, Conflict, EntryTable, Rule, SlotStamp, Timeline}
 
 /** Everything that the protocol sees of the world. */
 private[transaction] final class World(
@@ -71,6 +74,29 @@ private[transaction] final class World(
       catch {
         case e: LakestepException if e.getCondition == "LAKESTEP_STAGED_COMMIT_LOST" => false
       })
+
+  /** A conflict with a commit of others. */
+  def conflict(
+      rule: Rule,
+      table: String,
+      path: String,
+      commit: LogCommit,
+      files: Vector[String]): Conflict = Conflict.overTable(rule, table, path, files).copy(
+    version = Some(commit.version),
+    operation = commit.info.flatMap(_.operation),
+    user = commit.info.flatMap(_.user).orElse(commit.mark.flatMap(userOf)),
+    timeMs = commit.info.flatMap(_.timestampMs),
+    otherTransaction = commit.mark.map(_.transaction)
+  )
+
+  /** Who made the transaction of a mark, as its entry says. */
+  private def userOf(mark: Mark): Option[String] =
+    try
+      Option.when(timeline.existingId.contains(mark.timeline))(timeline.status(mark.entry).entry)
+        .collect {
+          case c: CommitEntry if c.transaction.id == mark.transaction => c.transaction.user
+        }
+    catch { case NonFatal(_) => None }
 
   /** Makes files durable that somebody else put, so that what is built on them may be kept. */
   def keep(files: String*): Unit =

@@ -104,20 +104,20 @@ final class FlattenSuite extends AnyFunSuite {
   }
 
   test("what one commit cannot say is refused") {
+    def combination(reason: String) = s"LAKESTEP_UNSUPPORTED_COMBINATION.$reason"
     assert(refusal(
       Seq(add("x")),
       Seq(remove("b"), add("y"), cdc("c"))
-    ) == "LAKESTEP_FLATTEN_CHANGE_DATA_FEED")
+    ) == combination("CHANGE_DATA_FEED"))
     assert(refusal(
       Seq(add("x")),
       Seq(remove("b", dataChange = false), add("y", dataChange = false))
-    ) ==
-      "LAKESTEP_FLATTEN_MIXED_DATA_CHANGE")
-    assert(refusal(Seq(Other("sidecar", Json.obj()))) == "LAKESTEP_FLATTEN_UNKNOWN_ACTION")
+    ) == combination("OPTIMIZE"))
+    assert(refusal(Seq(Other("sidecar", Json.obj()))) == combination("UNKNOWN_ACTION"))
     val tracking = table.copy(rowTracking = true)
-    assert(refusalIn(tracking)(Seq(add("x")), Seq(add("y"))) == "LAKESTEP_FLATTEN_ROW_TRACKING")
+    assert(refusalIn(tracking)(Seq(add("x")), Seq(add("y"))) == combination("ROW_TRACKING"))
     val uncounted = AddFile(Json.obj().put("path", "x").put("baseRowId", 3))
-    assert(refusalIn(tracking)(Seq(uncounted)) == "LAKESTEP_FLATTEN_ROW_COUNT")
+    assert(refusalIn(tracking)(Seq(uncounted)) == combination("ROW_COUNT"))
   }
 
   test("one data statement with change files, beside metadata, is allowed") {
@@ -125,7 +125,8 @@ final class FlattenSuite extends AnyFunSuite {
   }
 
   test("the overlay's own path is never published, but may stand in data") {
-    assert(refusal(Seq(add("lakestep://4/file/_/t/x"))) == "LAKESTEP_FLATTEN_OVERLAY_PATH")
+    assert(refusal(Seq(add("lakestep://4/file/_/t/x"))) ==
+      "LAKESTEP_UNSUPPORTED_COMBINATION.OVERLAY_PATH")
     val harmless = AddFile(add("x").body.put("stats", """{"minValues":{"c":"lakestep://4"}}"""))
     assert(files(flat(Seq(harmless))) == Vector("add x"))
   }

@@ -8,7 +8,7 @@ import org.apache.hadoop.fs.Path
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.{Ids, LakestepException}
-import io.lakestep.delta.PinnedHeader
+import io.lakestep.delta.{PinnedHeader, StatementKind}
 import io.lakestep.overlay.StagedWrites
 import io.lakestep.storage.MemoryStore
 import io.lakestep.transaction.{Lake, ManualClock}
@@ -33,13 +33,9 @@ final class FailedStatementSuite extends AnyFunSuite {
     private val at = lake.states.stateAt(lake.path("A"), 0)
     private val table = transaction.touched.head
     table.learn(TableFacts(
-      "A",
       at.metadataId,
       false,
       None,
-      false,
-      false,
-      false,
       10,
       PinnedHeader(at.metaData, at.protocol, Set.empty)
     ))

@@ -10,6 +10,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 import io.lakestep.LakestepException
 import io.lakestep.delta.{DeletionVectors, LogCommit, RowSets, TableLog, TablePath, VectorChange}
 import io.lakestep.storage.ObjectStores
+import io.lakestep.timeline.Rule
 import io.lakestep.transaction.{
   CommitObserver, CommitOutcome, ConflictCheck, ConflictRules, Database, DatabaseOptions, Finding,
   IsolationLevel, OurChanges, PublishExecutor
@@ -344,6 +345,6 @@ object History {
   object StrictRules extends ConflictRules {
     override val version: Int = ConflictCheck.version
     override def check(ours: OurChanges, theirs: LogCommit): Option[Finding] =
-      ConflictCheck.check(ours, theirs).orElse(Some(Finding("strict", Vector.empty)))
+      ConflictCheck.check(ours, theirs).orElse(Some(Finding(Rule.Other("strict"), Vector.empty)))
   }
 }

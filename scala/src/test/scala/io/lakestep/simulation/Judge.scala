@@ -1,8 +1,10 @@
 package io.lakestep.simulation
 
 import io.lakestep.delta.{AddFile, FileAction, LogCommit, MarkKind, MetaData, RemoveFile, TablePath}
-import io.lakestep.timeline.{AbortEntry, Aborting, CommitEntry, Completed, Conflict, EntryTable}
-import io.lakestep.transaction.{CommitOutcome, ConflictCheck, TransactionStatus}
+import io.lakestep.timeline.{
+  AbortEntry, Aborting, CommitEntry, Completed, Conflict, EntryTable, Rule
+}
+import io.lakestep.transaction.{CommitOutcome, TransactionStatus}
 
 /**
  * Holds a finished history against the invariants and names every one that is broken.
@@ -248,7 +250,7 @@ final class Judge(
       }
     }
     // With several commits a checkpoint after the first one is enough to leave the log aside.
-    val cleaned = a.evidence.rule == ConflictCheck.LogCleanedUp &&
+    val cleaned = a.evidence.rule == Rule.LogCleanedUp &&
       c.tables.exists(t =>
         t.path == Alias.real(a.evidence.path) && (
           world.wasDeleted(TablePath.slot(t.path, t.base + 1)) ||
@@ -374,7 +376,7 @@ final class Judge(
   }
 
   private def needless(a: Attempt, conflict: Conflict): Unit = {
-    if (conflict.rule == ConflictCheck.SameRows) world.counts.event("answer same rows")
+    if (conflict.rule == Rule.SameRows) world.counts.event("answer same rows")
     if (!conflictedBefore(a) && !wasCleaned(a, conflict) && !wasDropped(a))
       violated(s"NEEDLESS ${a.transaction} was told $conflict, and nothing conflicts")
   }
@@ -423,7 +425,7 @@ final class Judge(
   /** A log that was cleaned up after the pin shows no longer that nothing conflicts. */
   private def wasCleaned(a: Attempt, conflict: Conflict): Boolean =
     conflict.version.exists(v => world.wasDeleted(Alias.real(TablePath.slot(conflict.path, v)))) ||
-      conflict.rule == ConflictCheck.LogCleanedUp &&
+      conflict.rule == Rule.LogCleanedUp &&
       (a.writes.map(w => w.table -> w.pin) ++ a.reads).exists { case (table, pin) =>
         table == Alias.real(conflict.path) &&
         (world.wasDeleted(TablePath.slot(table, pin + 1)) || wasPutAgain(table, pin))

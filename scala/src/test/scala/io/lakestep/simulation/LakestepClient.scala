@@ -8,7 +8,7 @@ import scala.util.control.NonFatal
 import io.lakestep.delta.{AddFile, RemoveFile, TableLog, TablePath}
 import io.lakestep.timeline.Conflict
 import io.lakestep.transaction.{
-  BeginRequest, BegunTransaction, CommitOutcome, ConflictCheck, Database, IsolationLevel
+  BeginRequest, BegunTransaction, CommitOutcome, Database, IsolationLevel
 }
 
 /**
@@ -210,7 +210,7 @@ final class LakestepClient(
         }
         false
       case CommitOutcome.Conflicted(conflict, None) =>
-        val goesOn = reruns > 0 && ConflictCheck.isOverData(conflict.rule) &&
+        val goesOn = reruns > 0 && conflict.rule.isOverData &&
           random.nextInt(4) > 0 && rerun(txn, attempt, conflict)
         if (!goesOn) discard(txn)
         goesOn

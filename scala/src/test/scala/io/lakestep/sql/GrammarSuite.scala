@@ -40,6 +40,11 @@ class GrammarSuite extends AnyFunSuite {
       case e: LakestepException if e.getCondition == "LAKESTEP_BLOCK_NOT_FINISHED" => "unfinished"
       case e: LakestepException if e.getCondition == "LAKESTEP_TRANSACTION_MODE_TWICE" =>
         "mode twice"
+      case e: LakestepException if e.getCondition == "LAKESTEP_STATEMENT_NOT_SUPPORTED.SAVEPOINT" =>
+        "savepoint"
+      case e: LakestepException
+          if e.getCondition == "LAKESTEP_STATEMENT_NOT_SUPPORTED.ATOMIC_BLOCK" =>
+        "atomic block"
     }
 
   private def modes(said: TransactionModes): Option[String] = {

@@ -68,7 +68,7 @@ final class TimelineSuite extends AnyFunSuite {
   )
 
   private val conflict =
-    Conflict("rule", "t", "/t", Some(3), None, Some("u"), None, Vector("f"), Some("t2"))
+    Conflict(Rule.Other("rule"), "t", "/t", Some(3), None, Some("u"), None, Vector("f"), Some("t2"))
 
   test("every kind of file round-trips") {
     val entries = Seq(commit(1, ""), AbortEntry(2, "h", 3, Vector("t1", "t2"), "why"))

@@ -5,6 +5,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.lakestep.{Errors, LakestepException}
 import io.lakestep.delta.TablePath
 import io.lakestep.storage.PutOutcome
+import io.lakestep.timeline.Rule
 
 /** What a client may do, and must not do, while a store does not say what became of a put. */
 final class AmbiguousAnswerSuite extends AnyFunSuite {
@@ -133,7 +134,7 @@ final class AmbiguousAnswerSuite extends AnyFunSuite {
     val hidden = TablePath.slot(s.lake.path("A"), 1)
     s.lake.memory.interceptGet = (path, get) => if (path == hidden) None else get()
     s.commit() match {
-      case CommitOutcome.Conflicted(c, None) => assert(c.rule == ConflictCheck.LogCleanedUp)
+      case CommitOutcome.Conflicted(c, None) => assert(c.rule == Rule.LogCleanedUp)
       case other => fail(other.toString)
     }
   }

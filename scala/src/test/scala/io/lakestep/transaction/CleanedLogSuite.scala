@@ -3,7 +3,7 @@ package io.lakestep.transaction
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.delta._
-import io.lakestep.timeline.{CommitEntry, EntryTable, ReadSet}
+import io.lakestep.timeline.{CommitEntry, EntryTable, ReadSet, Rule}
 
 /** Entries whose owner died, over a table whose log was cleaned up before somebody came. */
 final class CleanedLogSuite extends AnyFunSuite {
@@ -35,7 +35,7 @@ final class CleanedLogSuite extends AnyFunSuite {
 
   private def isRolledBack(end: (Lake, Finished)): Unit = end._2 match {
     case Finished.RolledBack(c, residue) =>
-      assert(c.rule == ConflictCheck.LogCleanedUp && residue.isEmpty)
+      assert(c.rule == Rule.LogCleanedUp && residue.isEmpty)
     case other => fail(other.toString)
   }
 
@@ -105,7 +105,7 @@ final class CleanedLogSuite extends AnyFunSuite {
   test("another table under the path's log: rolled back, and the table is left alone") {
     val (lake, finished) = end(Seq(add("x")), Seq(metaData("id-other")))
     finished match {
-      case Finished.RolledBack(c, _) => assert(c.rule == ConflictCheck.TableGone)
+      case Finished.RolledBack(c, _) => assert(c.rule == Rule.TableGone)
       case other => fail(other.toString)
     }
     assert(lake.marks("A").isEmpty)
@@ -171,7 +171,7 @@ final class CleanedLogSuite extends AnyFunSuite {
       Seq(add("x3"))
     )
     lake.client().recover().finished match {
-      case Vector((_, Finished.RolledBack(c, _))) => assert(c.rule == ConflictCheck.LogCleanedUp)
+      case Vector((_, Finished.RolledBack(c, _))) => assert(c.rule == Rule.LogCleanedUp)
       case other => fail(other.toString)
     }
     assert(lake.live("A") == Set("a1", "f"))

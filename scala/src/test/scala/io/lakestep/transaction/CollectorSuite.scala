@@ -3,7 +3,7 @@ package io.lakestep.transaction
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.delta.TablePath
-import io.lakestep.timeline.CommitEntry
+import io.lakestep.timeline.{CommitEntry, Rule}
 
 /** VACUUM TRANSACTIONS beside live and dead clients. */
 final class CollectorSuite extends AnyFunSuite {
@@ -39,7 +39,7 @@ final class CollectorSuite extends AnyFunSuite {
     assert(!s.isStaged(old) && s.isStaged(young))
     s.commit(old) match {
       case CommitOutcome.Conflicted(conflict, None) =>
-        assert(conflict.rule == ConflictCheck.Aborted)
+        assert(conflict.rule == Rule.Aborted)
       case other => fail(other.toString)
     }
     assert(s.commit(young).isInstanceOf[CommitOutcome.Committed])

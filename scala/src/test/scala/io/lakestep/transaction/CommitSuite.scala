@@ -7,7 +7,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.lakestep.{Json, LakestepException}
 import io.lakestep.delta._
 import io.lakestep.storage.{LocalStore, MemoryStore, PutOutcome}
-import io.lakestep.timeline.{CommitEntry, EntryTable, Outcome, ReadScan, ReadSet, RowFilter}
+import io.lakestep.timeline.{CommitEntry, EntryTable, Outcome, ReadScan, ReadSet, RowFilter, Rule}
 
 final class CommitSuite extends AnyFunSuite {
 
@@ -119,7 +119,7 @@ final class CommitSuite extends AnyFunSuite {
     val db = s.lake.client()
     s.run(db, { s.lake.foreign("A", s.lake.remove("a1")); () }) match {
       case CommitOutcome.Conflicted(c, None) =>
-        assert(c.rule == ConflictCheck.SameFile && c.table == "A" && c.version.contains(1L))
+        assert(c.rule == Rule.SameFile && c.table == "A" && c.version.contains(1L))
         assert(c.files == Vector("a1") && c.user.contains("someone"))
       case other => fail(other.toString)
     }
@@ -156,7 +156,7 @@ final class CommitSuite extends AnyFunSuite {
     })
     s.run(db) match {
       case CommitOutcome.LeftResidue(conflict, 1, residue) =>
-        assert(conflict.rule == ConflictCheck.SameFile && residue == Vector(
+        assert(conflict.rule == Rule.SameFile && residue == Vector(
           "A: a1",
           "A: a3",
           "A: f"
@@ -166,7 +166,7 @@ final class CommitSuite extends AnyFunSuite {
     assert(s.lake.live("A") == Set("a2", "f"))
     db.describe(s.lake.firstTransaction) match {
       case TransactionStatus.RolledBack(_, conflict, residue) =>
-        assert(conflict.rule == ConflictCheck.SameFile && residue.exists(_.contains("f")))
+        assert(conflict.rule == Rule.SameFile && residue.exists(_.contains("f")))
       case other => fail(other.toString)
     }
     assert(s.lake.begin(db).snapshot == 1)
@@ -407,7 +407,7 @@ final class CommitSuite extends AnyFunSuite {
     val strict = new ConflictRules {
       override def version: Int = 99
       override def check(ours: OurChanges, theirs: LogCommit): Option[Finding] =
-        Some(Finding("strict", Vector.empty))
+        Some(Finding(Rule.Other("strict"), Vector.empty))
     }
     val owner = s.lake.client(onPublished("A") {
       s.lake.foreign("B", s.lake.add("f"))
@@ -415,7 +415,7 @@ final class CommitSuite extends AnyFunSuite {
       ()
     })
     s.run(owner) match {
-      case CommitOutcome.Conflicted(c, Some(1L)) => assert(c.rule == "strict")
+      case CommitOutcome.Conflicted(c, Some(1L)) => assert(c.rule == Rule.Other("strict"))
       case other => fail(other.toString)
     }
     assert(s.lake.live("A") == s.before._1 && s.lake.live("B") == s.before._2 + "f")
@@ -431,7 +431,7 @@ final class CommitSuite extends AnyFunSuite {
       }
     })
     s.run(zombie) match {
-      case CommitOutcome.Conflicted(c, None) => assert(c.rule == ConflictCheck.Aborted)
+      case CommitOutcome.Conflicted(c, None) => assert(c.rule == Rule.Aborted)
       case other => fail(other.toString)
     }
     assert(s.isUndone && killer.timeline.refresh().next == 2)
@@ -446,7 +446,7 @@ final class CommitSuite extends AnyFunSuite {
         if (!ran.getAndSet(true)) { killer.abort(Seq(transaction), "silent"); () }
     })
     assert(
-      s.run(zombie).asInstanceOf[CommitOutcome.Conflicted].conflict.rule == ConflictCheck.Aborted
+      s.run(zombie).asInstanceOf[CommitOutcome.Conflicted].conflict.rule == Rule.Aborted
     )
   }
 
@@ -537,7 +537,7 @@ final class CommitSuite extends AnyFunSuite {
     JsonStates.cleanUp(s.lake.store, s.lake.path("A"))
     s.lake.client().recover().finished match {
       case Vector((_, Finished.RolledBack(c, residue))) =>
-        assert(c.rule == ConflictCheck.LogCleanedUp && residue.isEmpty)
+        assert(c.rule == Rule.LogCleanedUp && residue.isEmpty)
       case other => fail(other.toString)
     }
     assert(!s.lake.live("B")("b2"))
@@ -565,7 +565,7 @@ final class CommitSuite extends AnyFunSuite {
         .foreach(f => s.lake.store.delete(TablePath.log(s.lake.path("A")) + "/" + f.name))
     })
     assert(
-      s.run(db).asInstanceOf[CommitOutcome.Conflicted].conflict.rule == ConflictCheck.TableGone
+      s.run(db).asInstanceOf[CommitOutcome.Conflicted].conflict.rule == Rule.TableGone
     )
     assert(!s.lake.live("B")("b2") && db.timeline.refresh().finished == 1)
   }
@@ -581,7 +581,7 @@ final class CommitSuite extends AnyFunSuite {
       val written = Seq(s.lake.written("A", 0).copy(stagedTo = 3L), s.lake.written("B", 0))
       val outcome = db.commit(txn, written)
       assert(
-        outcome.asInstanceOf[CommitOutcome.Conflicted].conflict.rule == ConflictCheck.TableGone
+        outcome.asInstanceOf[CommitOutcome.Conflicted].conflict.rule == Rule.TableGone
       )
       assert(s.lake.head("A") == 0 && s.lake.head("B") == 0 && db.timeline.refresh().next == 1)
     }
@@ -644,7 +644,7 @@ final class CommitSuite extends AnyFunSuite {
     )
     assert(s.run(
       db
-    ).asInstanceOf[CommitOutcome.Conflicted].conflict.rule == ConflictCheck.TooManyAttempts)
+    ).asInstanceOf[CommitOutcome.Conflicted].conflict.rule == Rule.TooManyAttempts)
     assert(n == 3)
   }
 
@@ -825,7 +825,7 @@ final class CommitSuite extends AnyFunSuite {
       val a = s.lake.written("A", 0).copy(reads = Some(read))
       db.commit(txn, Seq(a, s.lake.written("B", 0))) match {
         case CommitOutcome.Conflicted(conflict, Some(1L)) =>
-          assert(conflict.rule == ConflictCheck.ReadChanged && conflict.files == Vector("moved"))
+          assert(conflict.rule == Rule.ReadChanged && conflict.files == Vector("moved"))
         case other => fail(s"$moved: $other")
       }
       assert(s.lake.live("A") == Set.empty && s.lake.live("B") == Set("b1"))

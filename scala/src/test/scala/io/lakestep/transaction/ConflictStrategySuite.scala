@@ -5,7 +5,7 @@ import scala.util.Random
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.delta.AddFile
-import io.lakestep.timeline.{CommitEntry, EntryTable}
+import io.lakestep.timeline.{CommitEntry, EntryTable, Rule}
 
 /** A strategy about entries in flight decides when, and never whether there is a conflict. */
 final class ConflictStrategySuite extends AnyFunSuite {
@@ -51,13 +51,13 @@ final class ConflictStrategySuite extends AnyFunSuite {
   }
 
   private def rule(outcome: CommitOutcome): String = outcome match {
-    case CommitOutcome.Conflicted(conflict, None) => conflict.rule
+    case CommitOutcome.Conflicted(conflict, None) => conflict.rule.name
     case _: CommitOutcome.Committed => "committed"
     case other => fail(other.toString)
   }
 
   test("the younger waits until the client of the entry has finished it, and publishes nothing") {
-    for ((conflicts, expected) <- Seq(false -> "committed", true -> ConflictCheck.SameFile)) {
+    for ((conflicts, expected) <- Seq(false -> "committed", true -> Rule.SameFile.name)) {
       val s = new Scene
       var pauses = 0
       val outcome = s.commit(
@@ -84,7 +84,7 @@ final class ConflictStrategySuite extends AnyFunSuite {
   test("who gives up has changed nothing, and the entry stays for others") {
     val s = new Scene
     assert(rule(s.commit(conflicts = false, DatabaseOptions(conflicts = (_, _, _) => GiveUp))) ==
-      ConflictCheck.InFlight)
+      Rule.InFlight.name)
     assert(s.published == 0 && s.lake.head("A") == 0)
     s.lake.client().recover()
     assert(s.lake.live("A") == Set("x") && s.lake.live("B") == Set("x"))
@@ -111,8 +111,8 @@ final class ConflictStrategySuite extends AnyFunSuite {
         }
       )
       val found = rule(s.commit(conflicts, options))
-      val expected = if (conflicts) ConflictCheck.SameFile else "committed"
-      assert(Set(expected, ConflictCheck.InFlight)(found), s"seed $seed")
+      val expected = if (conflicts) Rule.SameFile.name else "committed"
+      assert(Set(expected, Rule.InFlight.name)(found), s"seed $seed")
       assert(waitedMs <= options.longestWaitMs, s"seed $seed")
       s.lake.client().recover()
       val files = if (found == "committed") Set("x", "y") else Set("x")

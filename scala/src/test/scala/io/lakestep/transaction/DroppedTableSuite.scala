@@ -3,7 +3,7 @@ package io.lakestep.transaction
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.delta.TablePath
-import io.lakestep.timeline.{CommitEntry, EntryTable, ReadSet}
+import io.lakestep.timeline.{CommitEntry, EntryTable, ReadSet, Rule}
 
 /** DROP, and DROP with CREATE, by others, at any step of a transaction. */
 final class DroppedTableSuite extends AnyFunSuite {
@@ -47,7 +47,7 @@ final class DroppedTableSuite extends AnyFunSuite {
     }
   }
 
-  private def conflict(outcome: CommitOutcome): String = outcome match {
+  private def conflict(outcome: CommitOutcome): Rule = outcome match {
     case CommitOutcome.Conflicted(c, _) => c.rule
     case other => fail(other.toString)
   }
@@ -76,7 +76,7 @@ final class DroppedTableSuite extends AnyFunSuite {
     ) {
       val s = new Scene
       val outcome = s.run(new At(s.lake, step)(if (again) s.recreate("A") else s.lake.drop("A")))
-      assert(conflict(outcome) == ConflictCheck.TableGone)
+      assert(conflict(outcome) == Rule.TableGone)
       assert(s.isUntouched("B"))
       // A put that is on its way when the table goes lands where the table was.
       if (step == "beforePublish") s.lake.drop("A")
@@ -94,7 +94,7 @@ final class DroppedTableSuite extends AnyFunSuite {
     }) {
       override def ordered(entry: CommitEntry): Unit = { s.lake.foreign("A", s.lake.add("f")); () }
     })
-    assert(conflict(outcome) == ConflictCheck.TableGone)
+    assert(conflict(outcome) == Rule.TableGone)
     assert(s.isUntouched("B"))
   }
 
@@ -129,10 +129,10 @@ final class DroppedTableSuite extends AnyFunSuite {
       s.lake.stage(txn, "A", pin.version, s.lake.add("z"))
       s.lake.stage(txn, "B", 0, s.lake.add("z"))
       val a = s.lake.written("A", pin.version).copy(pinnedAs = Some(again))
-      assert(conflict(db.commit(txn, Seq(a, s.lake.written("B", 0)))) == ConflictCheck.TableGone)
+      assert(conflict(db.commit(txn, Seq(a, s.lake.written("B", 0)))) == Rule.TableGone)
       val read = ReadTable(a.path, "A", pin.version, ReadSet.WholeTable, a.pinnedAs)
       val other = db.commit(txn, Seq(s.lake.written("B", 0)), Seq(read))
-      assert(conflict(other) == ConflictCheck.TableGone)
+      assert(conflict(other) == Rule.TableGone)
       assert(s.isUntouched("B") && !s.lake.live("A")("z"))
     }
   }

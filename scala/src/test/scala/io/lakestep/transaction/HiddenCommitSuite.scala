@@ -4,7 +4,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.LakestepException
 import io.lakestep.delta._
-import io.lakestep.timeline.{CommitEntry, EntryTable}
+import io.lakestep.timeline.{CommitEntry, EntryTable, Rule}
 
 /**
  * A client that woke up late has put a commit of ours into a slot that a log clean-up had emptied:
@@ -59,7 +59,7 @@ final class HiddenCommitSuite extends AnyFunSuite {
     s.order(s.lake.add("x"))
     s.sleeper()
     s.commit(s.lake.remove("a1")) match {
-      case CommitOutcome.Conflicted(c, None) => assert(c.rule == ConflictCheck.LogCleanedUp)
+      case CommitOutcome.Conflicted(c, None) => assert(c.rule == Rule.LogCleanedUp)
       case other => fail(other.toString)
     }
     assert(s.lake.live("A") == Set("a2", "f", "x") && s.lake.live("B")("b2"))
@@ -72,7 +72,7 @@ final class HiddenCommitSuite extends AnyFunSuite {
     assert(s.lake.client().recover().failed.isEmpty)
     assert(JsonStates.checkpoint(s.lake.store, s.lake.path("A")) == 3)
     s.commit(s.lake.remove("a1")) match {
-      case CommitOutcome.Conflicted(c, None) => assert(c.rule == ConflictCheck.LogCleanedUp)
+      case CommitOutcome.Conflicted(c, None) => assert(c.rule == Rule.LogCleanedUp)
       case other => fail(other.toString)
     }
   }
@@ -234,7 +234,7 @@ final class HiddenCommitSuite extends AnyFunSuite {
     lake.stage(txn, "A", 0, lake.remove("a1"), lake.add("x2"))
     lake.stage(txn, "A", 0, lake.add("x3"))
     owner.commit(txn, Seq(lake.written("A", 0).copy(oneCommit = false))) match {
-      case CommitOutcome.LeftResidue(c, _, _) => assert(c.rule == ConflictCheck.LogCleanedUp)
+      case CommitOutcome.LeftResidue(c, _, _) => assert(c.rule == Rule.LogCleanedUp)
       case other => fail(other.toString)
     }
     val marks = (1L to 2L).map(lake.log("A").read(_).flatMap(_.mark).map(_.part))
@@ -319,7 +319,7 @@ final class HiddenCommitSuite extends AnyFunSuite {
       val txn = lake.begin(sleeper)
       lake.stage(txn, "A", 0, lake.remove("a1"), lake.add("x"))
       sleeper.commit(txn, Seq(lake.written("A", 0))) match {
-        case CommitOutcome.Conflicted(c, _) => assert(c.rule == ConflictCheck.SameFile)
+        case CommitOutcome.Conflicted(c, _) => assert(c.rule == Rule.SameFile)
         case other => fail(other.toString)
       }
       assert(lake.log("A").read(2).exists(_.mark.isDefined) == isCleaned)
@@ -341,7 +341,7 @@ final class HiddenCommitSuite extends AnyFunSuite {
     s.run()
     s.lake.stage(s.early, "A", 3, s.lake.remove("a2"), s.lake.add("y"))
     s.db.commit(s.early, Seq(s.lake.written("A", 3))) match {
-      case CommitOutcome.Conflicted(c, None) => assert(c.rule == ConflictCheck.LogCleanedUp)
+      case CommitOutcome.Conflicted(c, None) => assert(c.rule == Rule.LogCleanedUp)
       case other => fail(other.toString)
     }
     assert(s.lake.live("A") == Set("a3", "f"))

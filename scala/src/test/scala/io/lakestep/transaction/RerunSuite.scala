@@ -4,7 +4,7 @@ import scala.util.Random
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.timeline.{CommitEntry, Conflict}
+import io.lakestep.timeline.{CommitEntry, Conflict, Rule}
 
 /** From which statement on a transaction is run again after a conflict. */
 final class RerunSuite extends AnyFunSuite {
@@ -24,7 +24,7 @@ final class RerunSuite extends AnyFunSuite {
     lake.foreign("D", lake.remove("d1"), lake.add("d2"))
 
     def conflict(path: String): Conflict =
-      Conflict(ConflictCheck.SameFile, "D", path, None, None, None, None, Vector.empty, None)
+      Conflict.overTable(Rule.SameFile, "D", path)
 
     def rerun(): Rerun =
       db.rerun(txn, touched, conflict(lake.path("D"))).getOrElse(fail("nothing to run again"))

@@ -5,7 +5,7 @@ import scala.collection.mutable
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.delta._
-import io.lakestep.timeline.{CommitEntry, EntryTable, Outcome, ReadSet}
+import io.lakestep.timeline.{CommitEntry, EntryTable, Outcome, ReadSet, Rule}
 
 /** `lakestep.foreignWriters = reserve`: nothing that a foreign reader has seen is taken back. */
 final class ReserveSuite extends AnyFunSuite {
@@ -236,7 +236,7 @@ final class ReserveSuite extends AnyFunSuite {
     assert(s.kinds("A") == Vector(MarkKind.Reserve, MarkKind.Publish) && !s.isFenced("A"))
     assert(s.protocol("A").writerFeatures.exists(_("rowTracking")))
     db.commit(other, Seq(written("A"))) match {
-      case CommitOutcome.Conflicted(c, _) => assert(c.rule == ConflictCheck.ProtocolChanged)
+      case CommitOutcome.Conflicted(c, _) => assert(c.rule == Rule.ProtocolChanged)
       case o => fail(o.toString)
     }
   }

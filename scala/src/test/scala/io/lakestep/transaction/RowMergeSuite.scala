@@ -5,7 +5,7 @@ import scala.util.Random
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.delta.{Action, RowSets}
-import io.lakestep.timeline.{CommitEntry, EntryTable}
+import io.lakestep.timeline.{CommitEntry, EntryTable, Rule}
 
 /** Transactions that take rows out of the same files by deletion vectors. */
 final class RowMergeSuite extends AnyFunSuite {
@@ -86,18 +86,18 @@ final class RowMergeSuite extends AnyFunSuite {
       rows.rule,
       rows.files,
       rows.version
-    ) == ((ConflictCheck.SameRows, Vector("f"), Some(2L))))
+    ) == ((Rule.SameRows, Vector("f"), Some(2L))))
     val rewritten = outcome(s => Seq(s.lake.remove("f", Some("9")), s.lake.add("h")))
-    assert(rewritten.rule == ConflictCheck.SameFile)
+    assert(rewritten.rule == Rule.SameFile)
     val without = outcome(s => Seq(s.lake.remove("f", Some("9")), s.lake.add("f")))
-    assert(without.rule == ConflictCheck.SameFile)
+    assert(without.rule == Rule.SameFile)
     val back = outcome(s => Seq(s.lake.remove("f", Some("9")), s.lake.add("f", Some("8"))))
-    assert(back.rule == ConflictCheck.SameRows)
+    assert(back.rule == Rule.SameRows)
     val arranged = outcome { s =>
       val remove = s.lake.remove("f", Some("9"), dataChange = false)
       Seq(remove, s.lake.add("f", Some("8.9"), dataChange = false))
     }
-    assert(arranged.rule == ConflictCheck.SameFile)
+    assert(arranged.rule == Rule.SameFile)
   }
 
   test("SERIALIZABLE depends on the file that it read, whatever rows the other one took") {
@@ -108,7 +108,7 @@ final class RowMergeSuite extends AnyFunSuite {
     s.lake.foreign("A", s.taking(Map("f" -> Set(2)), s.deleted("A")): _*)
     val reads = Some(io.lakestep.timeline.ReadSet.WholeTable)
     val table = s.lake.written("A", 0).copy(reads = reads)
-    assert(conflict(db.commit(txn, Seq(table))).rule == ConflictCheck.ReadChanged)
+    assert(conflict(db.commit(txn, Seq(table))).rule == Rule.ReadChanged)
   }
 
   test("a vector that comes between order point and publish takes the entry back, by any client") {
@@ -125,7 +125,7 @@ final class RowMergeSuite extends AnyFunSuite {
       if (dies) {
         intercept[Crash](db.commit(txn, tables))
         s.lake.client().recover()
-      } else assert(conflict(db.commit(txn, tables)).rule == ConflictCheck.SameFile)
+      } else assert(conflict(db.commit(txn, tables)).rule == Rule.SameFile)
       assert(s.deleted("A")("f") == Set(5, 6), "as it was before the publish, not at the pin")
       assert(s.deleted("B")("f") == Set(7))
     }
@@ -183,7 +183,7 @@ final class RowMergeSuite extends AnyFunSuite {
             taken(work)
             commits += 1
           case CommitOutcome.Conflicted(c, _) =>
-            assert(overlaps && c.rule == ConflictCheck.SameRows, s"$c LAKESTEP_TEST_SEED=$seed")
+            assert(overlaps && c.rule == Rule.SameRows, s"$c LAKESTEP_TEST_SEED=$seed")
             conflicts += 1
           case CommitOutcome.NothingToCommit =>
             assert(work.values.forall(_.values.forall(_.isEmpty)))

@@ -6,7 +6,7 @@ import io.lakestep.delta.{
   Action, CommitInfo, ForeignWriters, JsonStates, LogCommit, Mark, MarkKind, RowSets, StateMark,
   TableLog, TablePath
 }
-import io.lakestep.timeline.{CommitEntry, EntryTable}
+import io.lakestep.timeline.{CommitEntry, EntryTable, Rule}
 
 /** Rollbacks in which the logs moved on between two steps. */
 final class SettleSuite extends AnyFunSuite {
@@ -29,7 +29,7 @@ final class SettleSuite extends AnyFunSuite {
   private val strict = new ConflictRules {
     override def version: Int = 99
     override def check(ours: OurChanges, theirs: LogCommit): Option[Finding] =
-      Some(Finding("strict", Vector.empty))
+      Some(Finding(Rule.Other("strict"), Vector.empty))
   }
 
   test("a CLOSE that lands in a deleted slot does not settle the publish above it") {

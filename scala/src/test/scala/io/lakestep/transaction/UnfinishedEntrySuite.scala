@@ -5,7 +5,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.lakestep.{Errors, LakestepException}
 import io.lakestep.delta.{MarkKind, TableLog, TablePath}
 import io.lakestep.storage.PutOutcome
-import io.lakestep.timeline.{AbortEntry, CommitEntry, ReadSet}
+import io.lakestep.timeline.{AbortEntry, CommitEntry, ReadSet, Rule}
 
 /** Entries that a client cannot finish, and what it tells those who come after. */
 final class UnfinishedEntrySuite extends AnyFunSuite {
@@ -52,7 +52,7 @@ final class UnfinishedEntrySuite extends AnyFunSuite {
       assert(db.recover().failed.isEmpty)
       (gone, db.describe(s.id)) match {
         case ("x", TransactionStatus.RolledBack(_, conflict, Vector())) =>
-          assert(conflict.rule == ConflictCheck.FileGone && conflict.files == Vector(
+          assert(conflict.rule == Rule.FileGone && conflict.files == Vector(
             s"${s.lake.path("B")}/x"
           ))
           assert(s.lake.live("A") == Set("a1") && s.lake.live("B") == Set("b1"))
@@ -121,7 +121,7 @@ final class UnfinishedEntrySuite extends AnyFunSuite {
       intercept[Crash](dead.commit(other, Seq(lake.written("B", 0))))
       db.commit(txn, Seq(lake.written("A", 0)), Seq(read)) match {
         case CommitOutcome.Conflicted(c, None) =>
-          assert(level == IsolationLevel.Serializable && c.rule == ConflictCheck.ReadChanged)
+          assert(level == IsolationLevel.Serializable && c.rule == Rule.ReadChanged)
         case _: CommitOutcome.Committed => assert(level == IsolationLevel.Snapshot)
         case unclear => fail(unclear.toString)
       }

@@ -25,9 +25,18 @@ object OverlayRelation {
     case _ => None
   }
 
+  /** Whether a leaf that `table` finds names no version. */
+  def isOfNewest(plan: LogicalPlan): Boolean = plan match {
+    case LogicalRelation(HadoopFsRelation(i: TahoeLogFileIndex, _, _, _, _, _), _, _, _, _) =>
+      !i.isTimeTravelQuery
+    case DataSourceV2Relation(t: DeltaTableV2, _, _, _, _, _) => t.timeTravelOpt.isEmpty
+    case _ => true
+  }
+
   /**
-   * The same leaf over the table's overlay, with the same output. None if the overlay's schema is
-   * another one: then the plan above it, which was resolved against the old one, cannot be kept.
+   * The same leaf over the table at another path, its overlay for example, with the same output.
+   * None if the schema is another one there: then the plan above it, which was resolved against the
+   * old one, cannot be kept.
    */
   def at(session: SparkSession, plan: LogicalPlan, overlay: Path): Option[LogicalPlan] =
     plan match {

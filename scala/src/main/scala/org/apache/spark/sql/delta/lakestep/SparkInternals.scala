@@ -66,6 +66,9 @@ object SparkInternals {
     }
   }
 
+  /** Runs with this session as the thread's own. */
+  def within[T](session: SparkSession)(body: => T): T = session.withActive(body)
+
   /** The frame of a parsed plan; a command is run at once. */
   def frame(session: SparkSession, plan: LogicalPlan): classic.DataFrame =
     classic.Dataset.ofRows(session.asInstanceOf[classic.SparkSession], plan)

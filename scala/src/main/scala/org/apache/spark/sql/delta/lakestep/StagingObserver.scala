@@ -1,11 +1,12 @@
 package org.apache.spark.sql.delta.lakestep
 
 import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.delta.{
-  DeltaConfigs, DeltaLog, DomainMetadataTableFeature, NoMapping, OptimisticTransaction, RowId,
-  RowTracking, Snapshot, TransactionExecutionObserver, UniversalFormat
+  DeltaConfigs, DeltaLog, DomainMetadataTableFeature, OptimisticTransaction, RowId, Snapshot,
+  TransactionExecutionObserver, UniversalFormat
 }
-import org.apache.spark.sql.delta.hooks.PostCommitHook
+import org.apache.spark.sql.delta.hooks.{AutoCompact, PostCommitHook}
 
 /**
  * What the transaction layer asks of Delta about the snapshot that a Delta transaction reads.
@@ -16,15 +17,12 @@ import org.apache.spark.sql.delta.hooks.PostCommitHook
  * @param unpublishable why the table cannot be written in a transaction, if so
  */
 final case class DeltaFacts(
-    name: Option[String],
+    name: Option[TableIdentifier],
     tableId: String,
     version: Long,
     inCommitTimestamps: Boolean,
     timestampMs: Long,
-    rowTracking: Boolean,
     rowIdHighWaterMark: Option[Long],
-    changeDataFeed: Boolean,
-    columnMapping: Boolean,
     checkpointInterval: Int,
     deletedFileRetentionMs: Long,
     metadata: String,
@@ -41,6 +39,9 @@ trait StagingListener {
    * @return whether a commit was staged that the transaction has to read first
    */
   def starting(dataPath: Path, facts: => DeltaFacts): Boolean
+
+  /** Told when one has written files of a table that may have to be compacted. */
+  def mayCompact(dataPath: Path, written: WrittenPartitions): Unit
 }
 
 /**
@@ -56,7 +57,7 @@ final class StagingObserver(listener: StagingListener, outer: TransactionExecuti
     val isBehind = listener.starting(asked.deltaLog.dataPath, StagingObserver.facts(asked))
     val snapshot =
       if (isBehind) asked.deltaLog.update(catalogTableOpt = asked.catalogTable) else asked.snapshot
-    new StagingTransaction(asked, snapshot)
+    new StagingTransaction(asked, snapshot, listener)
   }
 
   override def preparingCommit[T](f: => T): T = outer.preparingCommit(f)
@@ -76,10 +77,17 @@ final class StagingObserver(listener: StagingListener, outer: TransactionExecuti
  * A Delta transaction whose commit is staged. Nothing of Delta runs after it: checkpoints, checksums,
  * catalog updates and auto-compaction belong to the published commit.
  */
-private final class StagingTransaction(asked: OptimisticTransaction, snapshot: Snapshot)
+private final class StagingTransaction(
+    asked: OptimisticTransaction,
+    snapshot: Snapshot,
+    listener: StagingListener)
     extends OptimisticTransaction(asked.deltaLog, asked.catalogTable, snapshot) {
 
-  override def registerPostCommitHook(hook: PostCommitHook): Unit = ()
+  override def registerPostCommitHook(hook: PostCommitHook): Unit = hook match {
+    case AutoCompact if AutoCompaction.isOn(spark.sessionState.conf, metadata) =>
+      super.registerPostCommitHook(new AutoCompaction.Note(listener))
+    case _ => ()
+  }
 
   override protected def isCheckpointNeeded(version: Long, after: Snapshot): Boolean = false
 }
@@ -108,15 +116,12 @@ object StagingObserver {
       } else if (features.exists(ManagedCommits.contains)) Some("CATALOG_MANAGED")
       else None
     DeltaFacts(
-      name = transaction.catalogTable.map(_.identifier.unquotedString),
+      name = transaction.catalogTable.map(_.identifier),
       tableId = metadata.id,
       version = snapshot.version,
       inCommitTimestamps = DeltaConfigs.IN_COMMIT_TIMESTAMPS_ENABLED.fromMetaData(metadata),
       timestampMs = snapshot.timestamp,
-      rowTracking = RowTracking.isSupported(snapshot.protocol),
       rowIdHighWaterMark = RowId.extractHighWatermark(snapshot),
-      changeDataFeed = DeltaConfigs.CHANGE_DATA_FEED.fromMetaData(metadata),
-      columnMapping = metadata.columnMappingMode != NoMapping,
       checkpointInterval = DeltaConfigs.CHECKPOINT_INTERVAL.fromMetaData(metadata),
       deletedFileRetentionMs = DeltaLog.tombstoneRetentionMillis(metadata),
       metadata = metadata.json,

@@ -14,15 +14,11 @@ import io.lakestep.sql.{
   StatementStrategy, TransactionGuard, WatchTypedStatements
 }
 
-/**
- * `spark.sql.extensions=io.lakestep.LakestepExtensions` is all that a session needs: Delta's
- * extension comes along, and the catalog, file system and log stores are set where the user has
- * not set them.
- */
-class LakestepExtensions extends (SparkSessionExtensions => Unit) {
+/** What `LakestepExtensions` puts into a session, once it has found that Lakestep fits this Spark. */
+object SessionHooks {
 
-  override def apply(extensions: SparkSessionExtensions): Unit = {
-    Versions.checkRuntime()
+  def inject(extensions: SparkSessionExtensions): Unit = {
+    Versions.publish()
     SparkInternals.driver.foreach { case (conf, context) =>
       OverlaySettings.install(conf, context.hadoopConfiguration)
       CatalogSetting.install(conf)

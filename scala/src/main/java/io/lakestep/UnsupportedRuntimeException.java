@@ -1,0 +1,42 @@
+package io.lakestep;
+
+import java.util.Map;
+import org.apache.spark.SparkThrowable;
+
+/** Spark or Delta are not those that this JAR works with. Links on every Spark from 3.2 on. */
+public final class UnsupportedRuntimeException extends RuntimeException implements SparkThrowable {
+
+  private final String condition;
+  private final String sqlState;
+  private final Map<String, String> parameters;
+
+  UnsupportedRuntimeException(
+      String condition,
+      String sqlState,
+      String message,
+      Map<String, String> parameters,
+      Throwable cause) {
+    super("[" + condition + "] " + message + " SQLSTATE: " + sqlState, cause);
+    this.condition = condition;
+    this.sqlState = sqlState;
+    this.parameters = Map.copyOf(parameters);
+  }
+
+  // Without @Override: not every Spark has each of them.
+
+  public String getCondition() {
+    return condition;
+  }
+
+  public String getErrorClass() {
+    return condition;
+  }
+
+  public String getSqlState() {
+    return sqlState;
+  }
+
+  public Map<String, String> getMessageParameters() {
+    return parameters;
+  }
+}

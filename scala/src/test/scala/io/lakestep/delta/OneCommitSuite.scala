@@ -1,0 +1,193 @@
+package io.lakestep.delta
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.lakestep.{Json, LakestepException}
+import io.lakestep.transaction.Lake
+
+/**
+ * Every sequence of up to three kinds of statements, on tables with and without a change data feed, row
+ * tracking and column mapping: either refused, or published so that every reader gets what the
+ * commits one after another say.
+ */
+final class OneCommitSuite extends AnyFunSuite {
+  private val lake = Lake.inMemory()
+
+  private val Feed = "delta.enableChangeDataFeed"
+  private val Mapping = "delta.columnMapping.mode"
+  private val Tracking = "rowTracking"
+
+  /** How the table stands while a statement stages its commit. */
+  private case class Now(state: ReplayedState, made: Int) {
+    def hasFeed: Boolean = state.metaData.property(Feed).contains("true")
+    def tracks: Boolean = state.protocol.writerFeatures.exists(_(Tracking))
+    def live: Vector[AddFile] = state.files.values.map(_.add).toVector.sortBy(_.path)
+
+    def file(name: String, dv: Option[String] = None, dataChange: Boolean = true): AddFile = {
+      val add = lake.add(name, dv, dataChange = dataChange)
+      if (tracks) AddFile(add.body.put("baseRowId", 100 + made)) else add
+    }
+
+    def fresh(dataChange: Boolean = true): AddFile = file(s"new$made", dataChange = dataChange)
+
+    def gone(f: AddFile, dataChange: Boolean = true): RemoveFile =
+      lake.remove(
+        f.path,
+        f.deletionVector.map(_.path("pathOrInlineDv").asText),
+        dataChange = dataChange
+      )
+
+    def property(key: String, value: String): MetaData =
+      state.metaData.withProperty(key, Some(value))
+  }
+
+  private type Statement = Now => Vector[Action]
+
+  private def change(now: Now)(f: AddFile): Vector[Action] =
+    if (now.hasFeed)
+      Vector(
+        now.gone(f),
+        now.fresh(),
+        ChangeFile(Json.obj().put("path", s"cdc${now.made}").put("dataChange", false))
+      )
+    else Vector(now.gone(f), now.fresh())
+
+  private val statements: Vector[(String, Statement)] = Vector(
+    "append" -> (now => Vector(now.fresh())),
+    "delete the first file" -> (now => now.live.headOption.map(now.gone(_)).toVector),
+    "delete the last file" -> (now => now.live.lastOption.map(now.gone(_)).toVector),
+    "overwrite" -> (now => now.live.map(now.gone(_)) :+ now.fresh()),
+    "delete rows of the first file" -> (now =>
+      now.live.headOption.toVector.flatMap(f =>
+        Vector(now.gone(f), now.file(f.path, Some(s"dv${now.made}")))
+      )
+    ),
+    "update the first file" -> (now => now.live.headOption.toVector.flatMap(change(now))),
+    "update the last file" -> (now => now.live.lastOption.toVector.flatMap(change(now))),
+    "rearrange" -> (now =>
+      if (now.live.size < 2) Vector.empty
+      else now.live.map(now.gone(_, dataChange = false)) :+ now.fresh(dataChange = false)
+    ),
+    "switch the feed on" -> (now => Vector(now.property(Feed, "true"))),
+    "switch the feed off" -> (now => Vector(now.property(Feed, "false"))),
+    "support row tracking" -> (now =>
+      Vector(now.state.protocol.union(lake.protocol(Tracking)))
+    ),
+    "another property" -> (now => Vector(now.property("delta.appendOnly", "false"))),
+    "another schema" -> (now =>
+      Vector(MetaData(now.state.metaData.body.deepCopy().put("schemaString", s"s${now.made}")))
+    )
+  )
+
+  private def tables: Seq[(String, Vector[Action])] = for {
+    feed <- Seq("false", "true")
+    mapping <- Seq("none", "name")
+    tracks <- Seq(false, true)
+  } yield s"feed $feed, mapping $mapping, row tracking $tracks" -> Vector(
+    lake.metaData("i", properties = Map(Feed -> feed, Mapping -> mapping)),
+    if (tracks) lake.protocol(Tracking) else lake.protocol("appendOnly"),
+    lake.add("a"),
+    lake.add("b")
+  )
+
+  /** What a reader of the change feed is told by a commit, each file that comes as 1, that goes as -1. */
+  private def told(commit: LogCommit, hasFeed: Boolean): Map[String, Int] = {
+    val cdc = commit.actions.collect { case c: ChangeFile => c.path -> 1 }
+    val files = commit.files.filter(_.dataChange).map { f =>
+      s"${f.path}@${f.dvId}" -> (if (f.isRemoved) -1 else 1)
+    }
+    if (!hasFeed) Map.empty else sum(if (cdc.nonEmpty) cdc else files)
+  }
+
+  private def sum(counts: Seq[(String, Int)]): Map[String, Int] =
+    counts.groupMapReduce(_._1)(_._2)(_ + _).filter(_._2 != 0)
+
+  private def hasFeed(state: ReplayedState): Boolean =
+    state.metaData.property(Feed).contains("true")
+
+  private case class Run(base: ReplayedState, commits: Vector[LogCommit], last: ReplayedState) {
+
+    def feed: Map[String, Int] = {
+      val states = commits.scanLeft(base)(_ next _).tail
+      sum(commits.zip(states).flatMap { case (c, s) => told(c, hasFeed(s)) })
+    }
+  }
+
+  private def run(base: ReplayedState, sequence: Seq[Statement]): Run =
+    sequence.zipWithIndex.foldLeft(Run(base, Vector.empty, base)) { case (run, (statement, i)) =>
+      val commit = LogCommit(base.version + 1L + i, statement(Now(run.last, i)))
+      if (commit.actions.isEmpty) run
+      else run.copy(commits = run.commits :+ commit, last = run.last.next(commit))
+    }
+
+  /** Why one commit would tell somebody something else, if so. */
+  private def fault(run: Run, net: Vector[Action]): Option[String] = {
+    val commit = LogCommit(run.base.version + 1, net)
+    val after = run.base.next(commit)
+    val changes = commit.files.map(_.dataChange).distinct
+    val lacksIds = commit.files.exists(f => !f.isRemoved && f.baseRowId.isEmpty)
+    val tracks = after.protocol.writerFeatures.exists(_(Tracking))
+    def state(s: ReplayedState) = (s.files, s.metaData, s.protocol.writerFeatures)
+    if (state(after) != state(run.last)) Some("another state")
+    else if (told(commit, hasFeed(after)) != run.feed) Some("another change feed")
+    else if (changes.size > 1 || changes == Vector(false) && run.commits.exists(_.changesData))
+      Some("changes of rows that a stream does not see")
+    else if (tracks && lacksIds) Some("files without row ids")
+    else if (tracks && run.commits.count(_.files.nonEmpty) > 1) Some("row ids inside files")
+    else None
+  }
+
+  for ((name, actions) <- tables) test(s"what is published says what was staged: $name") {
+    val base = ReplayedState.empty.next(LogCommit(4, actions))
+    val pinned = PinnedHeader(base.metaData, base.protocol, Set.empty)
+    val tracks = base.protocol.writerFeatures.exists(_(Tracking))
+    val table = Flatten.Table("t", "/t", 4, tracks, Some(pinned))
+    var published, refused = 0
+    for (length <- 1 to 3; sequence <- statements.combined(length)) {
+      val staged = run(base, sequence.map(_._2))
+      def clue = sequence.map(_._1).mkString(", ")
+      def net = Flatten("t", table, staged.commits).actions
+      val effects = staged.commits.map(c => StagedEffect.of(c.actions))
+      OneCommit.refusal(Some(pinned), tracksRows = false, effects) match {
+        case None =>
+          published += 1
+          assert(fault(staged, net).isEmpty, clue)
+        case Some(why) =>
+          refused += 1
+          assert(staged.commits.size > 1, clue)
+          assert(intercept[LakestepException](net).getCondition == why.error("t").getCondition)
+      }
+    }
+    assert(published > 100 && refused > 100)
+  }
+
+  test("what need not be refused is not: two statements") {
+    for {
+      (name, actions) <- tables
+      (first, one) <- statements
+      (next, two) <- statements
+    } {
+      val base = ReplayedState.empty.next(LogCommit(4, actions))
+      val pinned = PinnedHeader(base.metaData, base.protocol, Set.empty)
+      val staged = run(base, Seq(one, two))
+      val effects = staged.commits.map(c => StagedEffect.of(c.actions))
+      val refusal = OneCommit.refusal(Some(pinned), tracksRows = false, effects)
+      // Delta reads the feed of a version by one schema.
+      val movesColumns = base.metaData.mapsColumns && Set(first, next)("another schema")
+      // Of two images of one row in one version nobody could tell which one is the later.
+      val mayRepeat = effects.count(_.hasChangeFiles) > 1
+      if (refusal.isDefined && !movesColumns && !mayRepeat) {
+        val net = Flatten.net(staged.commits) ++ staged.commits.flatMap(_.actions).collect {
+          case other @ (_: MetaData | _: Protocol | _: ChangeFile) => other
+        }
+        assert(fault(staged, net).isDefined, s"$name: $first, $next: $refusal")
+      }
+    }
+  }
+
+  private implicit class Combined[A](items: Vector[A]) {
+    def combined(length: Int): Iterator[Vector[A]] =
+      if (length == 0) Iterator(Vector.empty)
+      else items.iterator.flatMap(item => combined(length - 1).map(item +: _))
+  }
+}
