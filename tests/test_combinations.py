@@ -245,7 +245,7 @@ def test_mode_that_there_is_not_is_refused_at_its_statement(spark, arena):
 def test_statement_that_cannot_be_run_again_leaves_the_conflict(
     spark, other_session, arena, changed
 ):
-    """Step 13: what others have done to the table refuses the second statement, by Delta or by us."""
+    """Step 13: what others have done refuses the second statement, by Delta or by us."""
     target = arena.table("plain")
     spark.conf.set("spark.lakestep.commit.redoStatements", "true")
     try:

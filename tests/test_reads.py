@@ -11,6 +11,7 @@ from deltalake import DeltaTable as DeltaRsTable
 from deltalake import write_deltalake
 from pyspark.sql import functions as F
 
+import lakestep
 import statement_kinds
 import table_state
 from arena import head, read_by_delta_rs
@@ -419,6 +420,25 @@ def test_insert_into_a_view_that_was_made_before_begin(spark, other_session, are
     assert ids(other_session, target.sql) == before
     commit(spark)
     assert ids(spark, "v_before") == ids(other_session, target.sql) == [*before, 61, 62]
+
+
+def test_conflict_says_who_was_first_and_where_by_the_names_of_the_user(
+    spark, other_session, arena
+):
+    target = arena.table("plain")
+    begin(spark)
+    statement_kinds.run(spark, "update", target)
+    other = other_session.sql("BEGIN").collect()[0]["transaction_id"]
+    other_session.sql(f"DELETE FROM {target.sql} WHERE id = 1")
+    other_session.sql("COMMIT")
+    with pytest.raises(lakestep.ConflictError) as raised:
+        commit(spark)
+    told = raised.value.getMessageParameters()
+    user = spark.sparkContext.sparkUser()
+    assert (told["user"], told["other"], told["operation"]) == (user, other, "DELETE")
+    assert told["table"] == f"spark_catalog.default.{target.sql}"
+    assert f"DELETE by {user} in version" in str(raised.value)
+    rollback(spark)
 
 
 def test_conflict_can_be_looked_at_before_rollback(spark, arena):

@@ -54,7 +54,8 @@ object Rule {
     override protected def subclass: Option[String] = None
   }
 
-  val all: Vector[Rule] = Vector(
+  // Lazy, as what is named here makes this object when it is made first.
+  lazy val all: Vector[Rule] = Vector(
     ProtocolChanged,
     MetadataChanged,
     DataUnderNewMetadata,

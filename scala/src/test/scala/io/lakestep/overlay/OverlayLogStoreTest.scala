@@ -33,6 +33,9 @@ class OverlayLogStoreTest extends AnyFunSuite {
   private def commit(table: Path, version: Long) =
     new Path(table, "_delta_log/" + LogEntry.commitName(version))
 
+  /** A line of a log, as Delta writes it. */
+  private def line(text: String): String = s"""{"commitInfo":{"operation":"$text"}}"""
+
   private def write(store: LogStore, path: Path, overwrite: Boolean, lines: String*): Unit =
     store.write(path, lines.iterator.asJava, overwrite, conf)
 
@@ -51,7 +54,7 @@ class OverlayLogStoreTest extends AnyFunSuite {
       pool.execute { () =>
         start.await()
         try {
-          write(store, path, overwrite = false, s"writer $i")
+          write(store, path, overwrite = false, line(s"writer $i"))
           won.incrementAndGet()
         } catch { case _: FileAlreadyExistsException => lost.incrementAndGet() }
         ()
@@ -68,7 +71,7 @@ class OverlayLogStoreTest extends AnyFunSuite {
     val over = OverlayPath(Chain(1, Vector("branch", "t1")), table).toPath
     val store = new OverlayLogStore(conf)
     assert(winners(store, commit(over, 2)) == 1)
-    assert(read(store, commit(over, 2)).head.startsWith("writer"))
+    assert(read(store, commit(over, 2)).head.contains("writer"))
     val physical = StagingFolder.commit(table, "t1", 2)
     assert(Files.exists(JPath.of(physical.toUri.getPath)))
     assert(store.resolvePathOnPhysicalStorage(commit(over, 2), conf) == physical)
@@ -107,7 +110,7 @@ class OverlayLogStoreTest extends AnyFunSuite {
     assert(LogListing(fs, base, s"${name(14)}.").isEmpty)
     val over = OverlayPath(Chain(11, Vector("t1")), table).toPath
     val store = new OverlayLogStore(conf)
-    write(store, commit(over, 12), overwrite = false, "staged")
+    write(store, commit(over, 12), overwrite = false, line("staged"))
     def shown(from: String) =
       store.listFrom(new Path(over, s"_delta_log/$from"), conf).asScala.toSeq
     assert(shown(s"${name(10)}.").map(_.getPath.getName) == files.sorted.filter { f =>
@@ -123,12 +126,12 @@ class OverlayLogStoreTest extends AnyFunSuite {
   test("a version of the base or of an earlier segment exists already") {
     val table = newTable()
     val store = new OverlayLogStore(conf)
-    write(store, commit(OverlayPath(Chain(1, Vector("b")), table).toPath, 2), false, "branch")
+    write(store, commit(OverlayPath(Chain(1, Vector("b")), table).toPath, 2), false, line("branch"))
     val over = OverlayPath(Chain(1, Vector("b", "t1")), table).toPath
     for (version <- Seq(0L, 1L, 2L))
-      intercept[FileAlreadyExistsException](write(store, commit(over, version), false, "x"))
-    write(store, commit(over, 3), overwrite = false, "x")
-    assert(read(store, commit(over, 2)) == Seq("branch"))
+      intercept[FileAlreadyExistsException](write(store, commit(over, version), false, line("x")))
+    write(store, commit(over, 3), overwrite = false, line("x"))
+    assert(read(store, commit(over, 2)) == Seq(line("branch")))
   }
 
   test("hints are taken and forgotten; a commit is never replaced") {
@@ -136,13 +139,13 @@ class OverlayLogStoreTest extends AnyFunSuite {
     val store = new OverlayLogStore(conf)
     val over = OverlayPath(Chain(2, Vector("t1")), table).toPath
     write(store, new Path(over, "_delta_log/_last_checkpoint"), overwrite = true, "x")
-    write(store, commit(over, 3), overwrite = false, "x")
+    write(store, commit(over, 3), overwrite = false, line("x"))
     val e = intercept[LakestepException](write(store, commit(over, 3), overwrite = true, "y"))
     assert(e.getCondition == "LAKESTEP_OVERLAY_CHANGE_REFUSED")
     val fixed = OverlayPath(Chain(2, Vector.empty), table).toPath
     val f = intercept[LakestepException](write(store, commit(fixed, 3), overwrite = false, "y"))
     assert(f.getCondition == "LAKESTEP_OVERLAY_READ_ONLY")
-    assert(read(store, commit(over, 3)) == Seq("x"))
+    assert(read(store, commit(over, 3)) == Seq(line("x")))
     val log = JPath.of(new Path(table, "_delta_log").toUri.getPath)
     assert(!Files.exists(log.resolve("_last_checkpoint")))
   }
