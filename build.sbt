@@ -119,6 +119,13 @@ lazy val lakestep = (project in file("."))
         Set(file)
       }((classes ** "*.class").get.toSet).toSeq
     }.taskValue,
+    // For HouseSuite.
+    Test / resourceGenerators += Def.task {
+      val file = (Test / resourceManaged).value / "file-graph.tsv"
+      val compiled = (Compile / compile).value
+      IO.writeLines(file, FileGraph.of(compiled, (Compile / scalaSource).value, baseDirectory.value))
+      Seq(file)
+    }.taskValue,
     // For drivers that pytest starts.
     Test / packageBin / artifactPath := target.value / "lakestep-tests.jar",
     Test / fork := true,

@@ -5,7 +5,7 @@ import java.util.UUID
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 
-import io.lakestep.storage.ObjectStores
+import io.lakestep.storage.StoreKind
 
 /** Where the files of a table are, as paths for an `ObjectStore`. */
 object TablePath {
@@ -44,7 +44,7 @@ object TablePath {
 
   /** The data file that a `path` of an action names. */
   def dataFile(table: String, actionPath: String): String =
-    if (ObjectStores.schemeOf(actionPath).isDefined) actionPath
+    if (StoreKind.schemeOf(actionPath).isDefined) actionPath
     else if (actionPath.startsWith("/")) plain(table, actionPath)
     else s"${normalise(table)}/${plain(table, actionPath)}"
 
@@ -76,7 +76,7 @@ object TablePath {
 
   /** Paths in actions are URL-encoded; a table path without a scheme is not. */
   private def plain(table: String, actionPath: String): String =
-    if (ObjectStores.schemeOf(table).isDefined) actionPath
+    if (StoreKind.schemeOf(table).isDefined) actionPath
     else
       try Option(new java.net.URI(actionPath).getPath).getOrElse(actionPath)
       catch { case _: java.net.URISyntaxException => actionPath }

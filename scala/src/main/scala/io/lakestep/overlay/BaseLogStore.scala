@@ -16,7 +16,7 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 
 import io.lakestep.{Errors, RuntimeContract}
 import io.lakestep.delta.{ForeignWriters, MarkKind, TableLog}
-import io.lakestep.storage.{HadoopObjectStores, ObjectStores}
+import io.lakestep.storage.{HadoopStores, StoreKind}
 
 /**
  * Delta's log store for the schemes of base tables: Delta's own, except that a commit file is
@@ -36,10 +36,10 @@ class BaseLogStore(configuration: Configuration) extends LogStore(configuration)
 
   /** Delta's own store for a path. */
   private def delta(path: Path): LogStore =
-    Option(path.toUri.getScheme) match {
-      case Some(s) if ObjectStores.S3Schemes(s) => onS3
-      case Some(s) if ObjectStores.AzureSchemes(s) => onAzure
-      case Some("gs") => onGoogle
+    StoreKind.of(path) match {
+      case Some(StoreKind.S3) => onS3
+      case Some(StoreKind.Azure) => onAzure
+      case Some(StoreKind.Google) => onGoogle
       case _ => onFiles
     }
 
@@ -77,17 +77,15 @@ class BaseLogStore(configuration: Configuration) extends LogStore(configuration)
   private def meetsFence(commit: Path, hadoopConf: Configuration): Boolean =
     try {
       val table = tableOf(commit).toUri.toString
-      val log = new TableLog(new HadoopObjectStores(hadoopConf).forPath(table), table)
+      val log = new TableLog(new HadoopStores(hadoopConf).forPath(table), table)
       Iterator.iterate(LogEntry.version(commit))(_ + 1).map(log.read).takeWhile(_.isDefined)
         .flatten.exists(_.mark.exists(_.kind == MarkKind.Reserve))
     } catch { case NonFatal(_) => false }
 
   /** Where Delta's own store is atomic, and where no transaction can be. */
-  private def isLeftToDelta(path: Path, hadoopConf: Configuration): Boolean = {
-    val scheme = Option(path.toUri.getScheme)
-    scheme.exists(s => s == "gs" || ObjectStores.AzureSchemes(s)) ||
-    !new HadoopObjectStores(hadoopConf).serves(path.toString)
-  }
+  private def isLeftToDelta(path: Path, hadoopConf: Configuration): Boolean =
+    StoreKind.of(path).exists(_.isAtomicWithDelta) ||
+      !new HadoopStores(hadoopConf).serves(path.toString)
 
   /**
    * A table is closed to foreign writers by a transaction, which puts up the fence with the property;

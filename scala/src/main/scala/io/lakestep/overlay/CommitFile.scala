@@ -9,7 +9,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import io.lakestep.LakestepConf
-import io.lakestep.storage.{HadoopObjectStores, PutOutcome}
+import io.lakestep.storage.{HadoopStores, PutOutcome}
 
 /** Creates commit files by put-if-absent, as a Delta log store promises to. */
 private[overlay] object CommitFile {
@@ -28,7 +28,7 @@ private[overlay] object CommitFile {
       configuration: Configuration): Unit = {
     val path = physical.toUri.toString
     val durable = LakestepConf.SyncFiles.from(key => Option(configuration.get(key)))
-    val store = new HadoopObjectStores(configuration, durable).forPath(path)
+    val store = new HadoopStores(configuration, durable).forPath(path)
     val bytes = linesOf(actions)
     val outcome = store.putIfAbsent(path, bytes) match {
       case PutOutcome.Unknown(cause) =>

@@ -2,7 +2,7 @@ package io.lakestep.overlay
 
 import org.apache.hadoop.fs.{FileStatus, FileSystem, LocalFileSystem, Path}
 
-import io.lakestep.storage.{LocalStore, ObjectStores, S3Store}
+import io.lakestep.storage.{LocalStore, S3Store, StoreKind}
 
 /**
  * The files of a log from a name on, in the order of names.
@@ -22,7 +22,7 @@ private[overlay] object LogListing {
     if (isOnDisk(fs)) onDisk(fs, folder, from)
     else {
       val listed =
-        if (ObjectStores.S3Schemes(fs.getScheme)) S3Store.listFrom(fs, folder, from)
+        if (StoreKind.S3.schemes(fs.getScheme)) S3Store.listFrom(fs, folder, from)
         else fs.listStatus(folder)
       listed.filter(s => s.isFile && s.getPath.getName >= from).sortBy(_.getPath.getName).toVector
     }

@@ -15,7 +15,7 @@ import org.apache.spark.SparkEnv
 
 import io.lakestep.{Errors, LakestepConf, RuntimeContract}
 import io.lakestep.delta.{Action, ForeignWriters, StagedEffect}
-import io.lakestep.storage.ObjectStores
+import io.lakestep.storage.StoreKind
 
 /**
  * Delta's log store for `lakestep://`: reads and lists what `OverlayFileSystem` shows, and stages
@@ -113,7 +113,7 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
     )
     def isVouchedFor =
       LakestepConf.ForeignWriters.from(key => Option(hadoopConf.get(key))).isDefined
-    if (!scheme.exists(ObjectStores.S3Schemes) || isVouchedFor) actions
+    if (!StoreKind.of(table).exists(_.mustBeVouchedFor) || isVouchedFor) actions
     else {
       val lines = actions.asScala.toVector
       if (lines.exists(ForeignWriters.isStatedIn))

@@ -4,7 +4,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
 
 import io.lakestep.{Errors, LakestepException}
-import io.lakestep.storage.ObjectStores
+import io.lakestep.storage.StoreKind
 
 /**
  * What Spark, Hadoop and Delta must know to open an overlay.
@@ -19,7 +19,7 @@ import io.lakestep.storage.ObjectStores
 object OverlaySettings {
 
   /** Schemes of base tables whose commits we create. */
-  val BaseSchemes: Seq[String] = ObjectStores.Schemes.toSeq.sorted
+  val BaseSchemes: Seq[String] = StoreKind.schemes.toSeq.sorted
 
   private val LogStoreClassKeys = Seq("spark.delta.logStore.class", "delta.logStore.class")
 

@@ -6,7 +6,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import io.lakestep.delta.TablePath
-import io.lakestep.storage.ObjectStores
+import io.lakestep.storage.StoreKind
 
 /** One spelling for one table, so that two paths to one log cannot become two tables. */
 object BasePath {
@@ -17,7 +17,7 @@ object BasePath {
   /** The qualified path; on a local disk with its symbolic links followed, elsewhere by its alias. */
   def canonical(path: Path, conf: Configuration): Path = {
     val qualified = path.getFileSystem(conf).makeQualified(path)
-    if (qualified.toUri.getScheme != "file") ObjectStores.withoutAlias(qualified, conf)
+    if (qualified.toUri.getScheme != "file") StoreKind.withoutAlias(qualified, conf)
     else {
       val local = Paths.get(qualified.toUri.getPath)
       if (Files.exists(local)) {

@@ -10,7 +10,7 @@ import org.apache.spark.sql.delta.lakestep.DeltaDeletionVectors
 
 import io.lakestep.{Clock, Errors, Ids, LakestepConf}
 import io.lakestep.delta.DeltaStateReader
-import io.lakestep.storage.{HadoopObjectStores, ObjectStores}
+import io.lakestep.storage.{HadoopStores, ObjectStores}
 import io.lakestep.transaction.{CommitObserver, Database, DatabaseOptions, PublishExecutor}
 
 /** One [[Database]] for each timeline root of this process, shared by its sessions. */
@@ -24,7 +24,7 @@ object Databases {
   /** Stores like those of a database, for files that need not survive a crash of the machine. */
   def quickStores(session: SparkSession, database: Database): ObjectStores = quick.computeIfAbsent(
     database,
-    _ => new HadoopObjectStores(session.sessionState.newHadoopConf(), durable = false)
+    _ => new HadoopStores(session.sessionState.newHadoopConf(), durable = false)
   )
 
   /** `spark.lakestep.root`, or `_lakestep` in the warehouse folder; qualified. */
@@ -48,7 +48,7 @@ object Databases {
     Database.open(
       root = root,
       stores =
-        new HadoopObjectStores(session.sessionState.newHadoopConf(), conf(LakestepConf.SyncFiles)),
+        new HadoopStores(session.sessionState.newHadoopConf(), conf(LakestepConf.SyncFiles)),
       states = DeltaStateReader,
       vectors = new DeltaDeletionVectors(session.sessionState.newHadoopConf()),
       clock = Clock.system,

@@ -81,17 +81,13 @@ private[storage] abstract class HadoopStore(configuration: Configuration) extend
 
   /** A new name near a file, where nobody takes it for a commit or an entry. */
   protected def temporaryFor(target: Path): Path = {
-    val folder = Iterator
-      .iterate(target.getParent)(_.getParent)
-      .takeWhile(_ != null)
-      .find(_.getName == "_delta_log")
-      .map(log => new Path(new Path(log, "_lakestep"), "tmp"))
-      .getOrElse(new Path(target.getParent, "tmp"))
+    val parents = Iterator.iterate(target.getParent)(_.getParent).takeWhile(_ != null)
+    val folder = TemporaryFiles.folderFor[Path](parents, _.getName)(new Path(_, _))
     new Path(folder, s"${UUID.randomUUID()}.tmp")
   }
 
   protected def parse(path: String): Path =
-    if (ObjectStores.schemeOf(path).isEmpty) new Path(path)
+    if (StoreKind.schemeOf(path).isEmpty) new Path(path)
     else
       try new Path(new java.net.URI(path))
       catch {

@@ -16,7 +16,7 @@ private[storage] object LocalPath {
    * Condition: LAKESTEP_STORE_PATH_INVALID.
    */
   def apply(text: String): Path = {
-    val plain = ObjectStores.schemeOf(text) match {
+    val plain = StoreKind.schemeOf(text) match {
       case Some("file") => decode(text, withoutAuthority(text, text.drop("file:".length)))
       case _ => text
     }

@@ -190,10 +190,8 @@ final class LocalStore(durable: Boolean = true) extends ObjectStore {
   /** A new name in a folder that is in no listing of log files: `_delta_log/_lakestep/tmp`. */
   private def temporaryFor(target: Path): Path = {
     val parents = Iterator.iterate(target.getParent)(_.getParent).takeWhile(_ != null)
-    val folder = parents
-      .find(p => p.getFileName != null && nameOf(p) == "_delta_log")
-      .map(_.resolve("_lakestep").resolve("tmp"))
-      .getOrElse(target.getParent.resolve("tmp"))
+    def named(folder: Path) = if (folder.getFileName == null) "" else nameOf(folder)
+    val folder = TemporaryFiles.folderFor[Path](parents, named)(_.resolve(_))
     Files.createDirectories(folder)
     folder.resolve(s"${UUID.randomUUID()}.tmp")
   }

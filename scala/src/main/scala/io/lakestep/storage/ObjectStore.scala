@@ -4,6 +4,8 @@ import java.util.Arrays
 
 import scala.util.control.NonFatal
 
+import io.lakestep.LakestepException
+
 /** A file of a folder: its plain name, its length, and the store's own modification time. */
 final case class StoredFile(name: String, sizeBytes: Long, modifiedMs: Long)
 
@@ -108,4 +110,32 @@ trait ObjectStore {
 
   /** As `sync`, but nothing on a store where a finished write is durable. */
   def force(path: String): Unit
+}
+
+/** Finds the store that keeps a path, or refuses the path. */
+trait ObjectStores {
+
+  /**
+   * The store for this path.
+   *
+   * Condition: LAKESTEP_STORE_WITHOUT_PUT_IF_ABSENT when no store here can create a file of that
+   * scheme only if it is absent.
+   */
+  def forPath(path: String): ObjectStore
+
+  /** Whether `forPath` finds a store. */
+  final def serves(path: String): Boolean = find(path).isDefined
+
+  /** As `forPath`; nothing for what it refuses. */
+  final def find(path: String): Option[ObjectStore] =
+    try Some(forPath(path))
+    catch {
+      case e: LakestepException if e.getCondition == "LAKESTEP_STORE_WITHOUT_PUT_IF_ABSENT" => None
+    }
+}
+
+object ObjectStores {
+
+  /** One store for every path; for tests and for roots whose store is known. */
+  def single(store: ObjectStore): ObjectStores = (_: String) => store
 }

@@ -139,7 +139,7 @@ final class HdfsStoreSuite extends ObjectStoreContract with BeforeAndAfterAll {
     val conf = new Configuration(base)
     val provider = "org.apache.hadoop.hdfs.server.namenode.ha.ObserverReadProxyProvider"
     conf.set("dfs.client.failover.proxy.provider.ns", provider)
-    val stores = new HadoopObjectStores(conf)
+    val stores = new HadoopStores(conf)
     assert(condition(stores.forPath("hdfs://ns/a")) == "LAKESTEP_STORE_WITHOUT_PUT_IF_ABSENT")
     assert(stores.forPath("hdfs://other/a").isInstanceOf[HdfsStore])
     conf.set("dfs.client.failover.observer.auto-msync-period.ns", "0")

@@ -77,7 +77,7 @@ final class ObjectStoreSuite extends ObjectStoreContract {
   }
 
   test("stores by scheme: local disk and HDFS; others are refused") {
-    val stores = new HadoopObjectStores(new Configuration(false), durable = false)
+    val stores = new HadoopStores(new Configuration(false), durable = false)
     assert(stores.forPath("/a").isInstanceOf[LocalStore])
     assert(stores.forPath("file:/a:b").isInstanceOf[LocalStore])
     assert(stores.forPath("hdfs://host/a").isInstanceOf[HdfsStore])

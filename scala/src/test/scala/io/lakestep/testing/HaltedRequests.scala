@@ -5,7 +5,7 @@ import java.util.concurrent.atomic.AtomicInteger
 import org.apache.hadoop.conf.Configuration
 
 import io.lakestep.delta.ForeignWriters
-import io.lakestep.storage.{HadoopObjectStores, ObjectStore, ObjectStores, PutOutcome, StoredFile}
+import io.lakestep.storage.{HadoopStores, ObjectStore, ObjectStores, PutOutcome, StoredFile}
 import io.lakestep.timeline.{CommitEntry, EntryTable}
 import io.lakestep.transaction.{
   CommitObserver, CommitOutcome, Crash, Lake, ManualClock, RecoveryReport, TwoTables
@@ -55,7 +55,7 @@ private[lakestep] object HaltedRequests {
       configuration.set(key, value.drop(1))
     }
     val (base, every) = (arguments(0), arguments(1).toInt)
-    val store = new HadoopObjectStores(configuration).forPath(base)
+    val store = new HadoopStores(configuration).forPath(base)
     val halts = for (fences <- Seq(false, true); conflict <- Seq(false, true))
       yield run(store, s"$base/$fences-$conflict", every, conflict, fences)
     println(s"HALTED ${halts.mkString(" ")}")

@@ -13,7 +13,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.lakestep.LakestepException
 
 /** Which store serves a path, and how those behave that are not tested against their service. */
-final class ObjectStoresSuite extends AnyFunSuite {
+final class StoreKindSuite extends AnyFunSuite {
 
   private def configured(settings: (String, String)*): Configuration = {
     val conf = new Configuration(false)
@@ -29,13 +29,13 @@ final class ObjectStoresSuite extends AnyFunSuite {
   test("a scheme is served when its file system is the one that the store was made for") {
     for (scheme <- Seq("s3a", "s3", "abfs", "abfss", "gs", "wasb", "viewfs", "ftp")) {
       val local = configured(s"fs.$scheme.impl" -> classOf[RawLocalFileSystem].getName)
-      assert(condition(new HadoopObjectStores(local).forPath(s"$scheme://x/a")) == Refused)
+      assert(condition(new HadoopStores(local).forPath(s"$scheme://x/a")) == Refused)
     }
   }
 
   test("one spelling for a path that has several") {
     val conf = configured()
-    def spelt(path: String) = ObjectStores.withoutAlias(new Path(path), conf).toString
+    def spelt(path: String) = StoreKind.withoutAlias(new Path(path), conf).toString
     assert(spelt("hdfs://host:8020/a b") == "hdfs://host/a b")
     assert(spelt("hdfs://host:9000/a") == "hdfs://host:9000/a")
     assert(spelt("abfs://c@account.dfs.core.windows.net/a") ==

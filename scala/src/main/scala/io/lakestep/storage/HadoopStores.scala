@@ -1,0 +1,49 @@
+package io.lakestep.storage
+
+import java.util.concurrent.ConcurrentHashMap
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.FileSystem
+
+import io.lakestep.Errors
+
+/**
+ * Stores by scheme: `file` is the local disk, `hdfs`, S3, Azure and Google's storage go through
+ * Hadoop, and everything else is refused, because a file system that silently replaces files would
+ * lose commits.
+ *
+ * @param durable whether files on the local disk are forced to the device
+ */
+final class HadoopStores(configuration: Configuration, durable: Boolean = true)
+    extends ObjectStores {
+
+  private val local = new LocalStore(durable)
+  private val remote = new ConcurrentHashMap[StoreKind, ObjectStore]
+
+  private def defaultScheme: String =
+    Option(FileSystem.getDefaultUri(configuration).getScheme).getOrElse("file")
+
+  override def forPath(path: String): ObjectStore = {
+    val scheme = StoreKind.schemeOf(path).getOrElse(defaultScheme)
+    StoreKind.of(scheme).filter(_.serves(scheme, configuration)) match {
+      case Some(StoreKind.Local) => local
+      case Some(kind) =>
+        if (kind == StoreKind.Hdfs) HdfsStore.checkReads(configuration, path)
+        remote.computeIfAbsent(kind, made)
+      case None =>
+        throw Errors(
+          "LAKESTEP_STORE_WITHOUT_PUT_IF_ABSENT",
+          "path" -> path,
+          "reason" -> s"Lakestep knows no atomic create for the scheme $scheme"
+        )
+    }
+  }
+
+  private def made(kind: StoreKind): ObjectStore = kind match {
+    case StoreKind.Local => local
+    case StoreKind.Hdfs => new HdfsStore(configuration)
+    case StoreKind.S3 => new S3Store(configuration)
+    case StoreKind.Azure => new AbfsStore(configuration)
+    case StoreKind.Google => new GcsStore(configuration)
+  }
+}
