@@ -2,17 +2,13 @@ package io.lakestep
 
 import io.delta.sql.DeltaSparkSessionExtension
 import org.apache.spark.sql.SparkSessionExtensions
-import org.apache.spark.sql.delta.lakestep.{BaseTransactionBackstop, SparkInternals}
 import org.apache.spark.sql.internal.StaticSQLConf
 
+import org.apache.spark.sql.delta.lakestep.{BaseTransactionBackstop, SparkInternals}
 import io.lakestep.catalog.BindCatalogs
 import io.lakestep.overlay.{BaseWriteGuard, OverlaySettings}
 import io.lakestep.session.{Autocommit, CatalogSetting, InternalClones, NoBaseWrites, Sessions}
-import io.lakestep.sql.{
-  BaseFileNames, ConsistentReads, LakestepParser, NoteStatementTables, ParserOrder,
-  RedirectRelations, RedirectSaveAsTable, RedirectTables, ResolveTransactionBlock, SkipIfExists,
-  StatementStrategy, TransactionGuard, WatchTypedStatements
-}
+import io.lakestep.sql.{BaseFileNames, ConsistentReads, LakestepParser, NoteStatementTables, ParserOrder, RedirectRelations, RedirectSaveAsTable, RedirectTables, ResolveTransactionBlock, SkipIfExists, StatementStrategy, TransactionGuard, WatchTypedStatements}
 
 /** What `LakestepExtensions` puts into a session, once it has found that Lakestep fits this Spark. */
 object SessionHooks {

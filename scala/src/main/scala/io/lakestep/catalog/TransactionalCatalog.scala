@@ -10,10 +10,10 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.{Column, Identifier, StagedTable, Table}
 import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.delta.catalog.DeltaCatalog
-import org.apache.spark.sql.delta.lakestep.SparkInternals
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
+import org.apache.spark.sql.delta.lakestep.SparkInternals
 import io.lakestep.{Errors, RuntimeContract}
 import io.lakestep.overlay.OverlayPath
 import io.lakestep.session.Sessions

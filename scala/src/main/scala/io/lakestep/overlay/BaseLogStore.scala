@@ -15,8 +15,8 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 import io.lakestep.{Errors, RuntimeContract}
-import io.lakestep.delta.{ForeignWriters, MarkKind, TableLog}
-import io.lakestep.storage.{HadoopStores, StoreKind}
+import io.lakestep.log.{ForeignWriters, LogFileName, MarkKind, TableLog}
+import io.lakestep.storage.{HadoopStores, StoreKind, TemporaryFiles}
 
 /**
  * Delta's log store for the schemes of base tables: Delta's own, except that a commit file is
@@ -51,7 +51,7 @@ class BaseLogStore(configuration: Configuration) extends LogStore(configuration)
       actions: JIterator[String],
       overwrite: JBoolean,
       hadoopConf: Configuration): Unit =
-    if (overwrite || !LogEntry.isCommit(path))
+    if (overwrite || !isCommit(path))
       delta(path).write(path, actions, overwrite, hadoopConf)
     else {
       BaseWriteGuard.check(path)
@@ -68,6 +68,11 @@ class BaseLogStore(configuration: Configuration) extends LogStore(configuration)
       }
     }
 
+  /** Whether a path is that of a commit file, directly below a `_delta_log`. */
+  private def isCommit(path: Path): Boolean =
+    path.getParent != null && path.getParent.getName == TemporaryFiles.LogFolder &&
+      LogFileName(path.getName).isInstanceOf[LogFileName.Commit]
+
   private def tableOf(commit: Path): Path = commit.getParent.getParent
 
   /**
@@ -78,7 +83,7 @@ class BaseLogStore(configuration: Configuration) extends LogStore(configuration)
     try {
       val table = tableOf(commit).toUri.toString
       val log = new TableLog(new HadoopStores(hadoopConf).forPath(table), table)
-      Iterator.iterate(LogEntry.version(commit))(_ + 1).map(log.read).takeWhile(_.isDefined)
+      Iterator.iterate(LogFileName.version(commit.getName))(_ + 1).map(log.read).takeWhile(_.isDefined)
         .flatten.exists(_.mark.exists(_.kind == MarkKind.Reserve))
     } catch { case NonFatal(_) => false }
 
@@ -116,7 +121,7 @@ class BaseLogStore(configuration: Configuration) extends LogStore(configuration)
   private def listOnDisk(path: Path, hadoopConf: Configuration): Option[JIterator[FileStatus]] =
     try {
       val fs = path.getFileSystem(hadoopConf)
-      Option.when(path.getParent.getName == LogEntry.LogFolder && LogListing.isOnDisk(fs))(
+      Option.when(path.getParent.getName == TemporaryFiles.LogFolder && LogListing.isOnDisk(fs))(
         LogListing(fs, path.getParent, path.getName)
       ).filter(_.nonEmpty).map(_.iterator.asJava)
     } catch { case NonFatal(_) => None }

@@ -7,6 +7,8 @@ import scala.util.{Try, Using}
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 
+import io.lakestep.log.LogFileName
+
 /**
  * A table's log as a chain shows it: the base log up to the pin, then the staged commits.
  *
@@ -16,7 +18,7 @@ import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
  */
 private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
 
-  import LogEntry._
+  import LogFileName._
 
   /**
    * Name and status of everything in the log, in the order of names; the paths are the store's.
@@ -39,13 +41,13 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
       below: Vector[FileStatus],
       staged: Map[String, FileStatus]): Vector[(String, FileStatus)] = {
     val visible = below.map(s => s.getPath.getName -> s)
-      .filter { case (name, _) => LogEntry(name) != LastCheckpoint && isVisible(name) }
+      .filter { case (name, _) => LogFileName(name) != LastCheckpoint && isVisible(name) }
     if (visible.isEmpty && staged.isEmpty && !hasLog) throw notFound(log)
     (visible ++ staged).sortBy(_._1)
   }
 
   /** Whether every version that a name stands for, and that follows it, is above the pin. */
-  private def isAbovePin(name: String): Boolean = LogEntry(name) match {
+  private def isAbovePin(name: String): Boolean = LogFileName(name) match {
     case Commit(version) => version > chain.pin
     case Checkpoint(version) => version > chain.pin
     case Derived(version) => version > chain.pin
@@ -57,7 +59,7 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
     if (chain.pin >= 0) exists(log) else stagedCommits().nonEmpty
 
   /** Where the file of this name really is; nothing if the view does not hold it. */
-  def locate(name: String): Option[FileStatus] = LogEntry(name) match {
+  def locate(name: String): Option[FileStatus] = LogFileName(name) match {
     case Commit(version) if version > chain.pin =>
       chain.segments.reverseIterator
         .flatMap(segment => status(new Path(StagingFolder.ofLog(log, segment), name)))
@@ -67,7 +69,7 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
   }
 
   /** As `locate`, but where only one place is possible nobody looks whether the file is there. */
-  def whereabouts(name: String): Option[Path] = LogEntry(name) match {
+  def whereabouts(name: String): Option[Path] = LogFileName(name) match {
     case Commit(version) if version > chain.pin =>
       chain.segments match {
         case Vector(segment) => Some(new Path(StagingFolder.ofLog(log, segment), name))
@@ -86,7 +88,7 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
     } catch { case _: FileNotFoundException => None }
   }
 
-  private def isVisible(name: String): Boolean = LogEntry(name) match {
+  private def isVisible(name: String): Boolean = LogFileName(name) match {
     case Commit(version) => version <= chain.pin
     case Checkpoint(version) => version <= chain.pin
     case Derived(version) => version <= chain.pin
@@ -100,7 +102,7 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
     chain.segments
       .flatMap(segment => statuses(StagingFolder.ofLog(log, segment)))
       .filter(s =>
-        LogEntry(s.getPath.getName) match {
+        LogFileName(s.getPath.getName) match {
           case Commit(version) => version > chain.pin
           case _ => false
         }

@@ -14,6 +14,8 @@ import org.apache.hadoop.fs.permission.{FsAction, FsPermission}
 import org.apache.hadoop.util.Progressable
 
 import io.lakestep.{Errors, RuntimeContract}
+import io.lakestep.log.LogFileName
+import io.lakestep.storage.TemporaryFiles
 
 /**
  * Shows tables through a chain: the base log up to the pin, then staged commits; everything
@@ -96,10 +98,10 @@ class OverlayFileSystem extends FileSystem {
             status(log).getOrElse(OverlayStatus.virtual(path, isFolder = true))
           }
         case Place.InLog(log, name) =>
-          view(log).locate(name).orElse(takenCheckpoint(path, LogEntry(name)))
-        case Place.DeepInLog(_, LogEntry.SidecarFolder, base) =>
-          status(base).orElse(takenCheckpoint(path, LogEntry.Checkpoint(chain.pin + 1)))
-        case Place.DeepInLog(_, top, base) if LogEntry(top) != LogEntry.Hidden => status(base)
+          view(log).locate(name).orElse(takenCheckpoint(path, LogFileName(name)))
+        case Place.DeepInLog(_, LogFileName.SidecarFolder, base) =>
+          status(base).orElse(takenCheckpoint(path, LogFileName.Checkpoint(chain.pin + 1)))
+        case Place.DeepInLog(_, top, base) if LogFileName(top) != LogFileName.Hidden => status(base)
         case _: Place.DeepInLog => None
       }
     }.map(OverlayStatus(_, path))
@@ -108,8 +110,8 @@ class OverlayFileSystem extends FileSystem {
    * The writer of a checkpoint asks for its file afterwards. It was taken and forgotten, so it is
    * an empty file to whoever knows its name; no listing shows it and it cannot be opened.
    */
-  private def takenCheckpoint(path: Path, entry: LogEntry): Option[FileStatus] = entry match {
-    case LogEntry.Checkpoint(version) if version > chain.pin && !chain.isReadOnly =>
+  private def takenCheckpoint(path: Path, entry: LogFileName): Option[FileStatus] = entry match {
+    case LogFileName.Checkpoint(version) if version > chain.pin && !chain.isReadOnly =>
       Some(OverlayStatus.virtual(path, isFolder = false))
     case _ => None
   }
@@ -294,7 +296,7 @@ class OverlayFileSystem extends FileSystem {
   }
 
   private def forget(path: Path, place: Place): FSDataOutputStream = place match {
-    case Place.InLog(_, name) if LogEntry(name).isInstanceOf[LogEntry.Commit] =>
+    case Place.InLog(_, name) if LogFileName(name).isInstanceOf[LogFileName.Commit] =>
       throw refused(path, "create a commit without the log store")
     case _ => new FSDataOutputStream(OutputStream.nullOutputStream(), statistics)
   }
@@ -304,7 +306,7 @@ class OverlayFileSystem extends FileSystem {
     val fs = baseOf(folder)
     def below(path: Path): Boolean =
       fs.listStatus(path).exists { s =>
-        s.isDirectory && (s.getPath.getName == LogEntry.LogFolder || below(s.getPath))
+        s.isDirectory && (s.getPath.getName == TemporaryFiles.LogFolder || below(s.getPath))
       }
     status(folder).exists(_.isDirectory) && below(folder)
   }
@@ -317,7 +319,7 @@ class OverlayFileSystem extends FileSystem {
     case Place.Log(log) => log
     case Place.InLog(log, name) => view(log).whereabouts(name).getOrElse(throw notFound(path))
     case Place.DeepInLog(_, top, base) =>
-      if (LogEntry(top) == LogEntry.Hidden || chain.pin < 0) throw notFound(path) else base
+      if (LogFileName(top) == LogFileName.Hidden || chain.pin < 0) throw notFound(path) else base
   }
 
   private def placeOf(path: Path): Place = {
@@ -333,7 +335,7 @@ class OverlayFileSystem extends FileSystem {
 
   /** A table that is not published has no log, whatever others put there. */
   private def isShown(status: FileStatus): Boolean =
-    chain.pin >= 0 || status.getPath.getName != LogEntry.LogFolder ||
+    chain.pin >= 0 || status.getPath.getName != TemporaryFiles.LogFolder ||
       view(status.getPath).hasLog
 
   /** The overlay path of what a listing of `real`, a folder or a file, found. */

@@ -14,7 +14,7 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.SparkEnv
 
 import io.lakestep.{Errors, LakestepConf, RuntimeContract}
-import io.lakestep.delta.{Action, ForeignWriters, StagedEffect}
+import io.lakestep.log.{Action, ForeignWriters, LogFileName, StagedEffect}
 import io.lakestep.storage.StoreKind
 
 /**
@@ -48,14 +48,14 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
     }
     Place.of(base) match {
       case Place.InLog(log, name) =>
-        LogEntry(name) match {
-          case LogEntry.Commit(_) if overwrite =>
+        LogFileName(name) match {
+          case LogFileName.Commit(_) if overwrite =>
             throw Errors(
               "LAKESTEP_OVERLAY_CHANGE_REFUSED",
               "path" -> path.toString,
               "change" -> "replace a commit"
             )
-          case LogEntry.Commit(version) =>
+          case LogFileName.Commit(version) =>
             val lines = checkOtherWriters(segment, log.getParent, actions, hadoopConf)
             val fs = base.getFileSystem(hadoopConf)
             if (chain.pin >= 0 && !fs.exists(log))

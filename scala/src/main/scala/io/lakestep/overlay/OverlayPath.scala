@@ -3,6 +3,7 @@ package io.lakestep.overlay
 import org.apache.hadoop.fs.Path
 
 import io.lakestep.Errors
+import io.lakestep.storage.TemporaryFiles
 
 /**
  * Which log segments make up a table's log, in order: the base log up to and including version
@@ -96,7 +97,7 @@ object OverlayPath {
         chain <- Option(uri.getAuthority).flatMap(Chain.parse)
         base <- uri.getPath match {
           case Shape(scheme, authority, rest)
-              if !Scheme.equalsIgnoreCase(scheme) && authority != LogEntry.LogFolder =>
+              if !Scheme.equalsIgnoreCase(scheme) && authority != TemporaryFiles.LogFolder =>
             val owner = if (authority == NoAuthority) null else authority
             Some(new Path(scheme, owner, Option(rest).getOrElse("/")))
           case _ => None

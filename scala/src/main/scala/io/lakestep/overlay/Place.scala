@@ -2,6 +2,8 @@ package io.lakestep.overlay
 
 import org.apache.hadoop.fs.Path
 
+import io.lakestep.storage.TemporaryFiles
+
 /** Where in a table an overlay path points; decided by its text alone. */
 private[overlay] sealed trait Place
 
@@ -25,7 +27,7 @@ private[overlay] object Place {
   def of(base: Path): Place = {
     def up(path: Path, below: List[String]): Place =
       if (path == null || path.getName.isEmpty) Data(base)
-      else if (path.getName == LogEntry.LogFolder) below match {
+      else if (path.getName == TemporaryFiles.LogFolder) below match {
         case Nil => Log(path)
         case name :: Nil => InLog(path, name)
         case top :: _ => DeepInLog(path, top, base)

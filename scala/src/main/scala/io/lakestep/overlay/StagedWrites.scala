@@ -6,7 +6,7 @@ import java.util.concurrent.ConcurrentHashMap
 import scala.collection.immutable.SortedMap
 
 import io.lakestep.Errors
-import io.lakestep.delta.StagedEffect
+import io.lakestep.log.StagedEffect
 
 /**
  * The last version that each open transaction of this process has staged per table, and what its

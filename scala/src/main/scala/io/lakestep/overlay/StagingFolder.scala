@@ -5,16 +5,19 @@ import scala.jdk.CollectionConverters._
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
+import io.lakestep.log.LogFileName
+import io.lakestep.storage.TemporaryFiles
+
 /** Where the staged commits of a segment on one table are kept. */
 object StagingFolder {
 
   /** `<table>/_delta_log/_lakestep/<segment>` */
   def apply(table: Path, segment: String): Path =
-    ofLog(new Path(table, LogEntry.LogFolder), segment)
+    ofLog(new Path(table, TemporaryFiles.LogFolder), segment)
 
   /** The staged commit of this version in the segment's folder. */
   def commit(table: Path, segment: String, version: Long): Path =
-    new Path(apply(table, segment), LogEntry.commitName(version))
+    new Path(apply(table, segment), LogFileName.commitName(version))
 
   /**
    * Stages a commit that is no statement's: it does not count as a change of the table. Condition:
@@ -36,5 +39,5 @@ object StagingFolder {
   }
 
   private[overlay] def ofLog(log: Path, segment: String): Path =
-    new Path(new Path(log, LogEntry.OwnFolder), segment)
+    new Path(new Path(log, TemporaryFiles.OwnFolder), segment)
 }

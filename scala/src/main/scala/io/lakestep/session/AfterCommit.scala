@@ -2,11 +2,9 @@ package io.lakestep.session
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.delta.lakestep.{
-  AutoCompaction, CatalogUpdate, PublishedChecksums, SparkInternals
-}
 
-import io.lakestep.delta.{DeltaHousekeeping, StatementKind}
+import org.apache.spark.sql.delta.lakestep.{AutoCompaction, CatalogUpdate, DeltaHousekeeping, PublishedChecksums, SparkInternals}
+import io.lakestep.log.StatementKind
 import io.lakestep.transaction.{IsolationLevel, TransactionModes}
 
 /**

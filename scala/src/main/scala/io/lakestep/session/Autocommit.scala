@@ -7,10 +7,10 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.delta.lakestep.DeltaFence
 
+import org.apache.spark.sql.delta.lakestep.DeltaFence
 import io.lakestep.LakestepException
-import io.lakestep.delta.TablePath
+import io.lakestep.log.TablePath
 import io.lakestep.storage.LocalStore
 
 /**

@@ -5,7 +5,7 @@ import java.nio.file.{Files, Paths}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
-import io.lakestep.delta.TablePath
+import io.lakestep.log.TablePath
 import io.lakestep.storage.StoreKind
 
 /** One spelling for one table, so that two paths to one log cannot become two tables. */

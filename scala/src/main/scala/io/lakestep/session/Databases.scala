@@ -6,10 +6,9 @@ import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.delta.lakestep.DeltaDeletionVectors
 
+import org.apache.spark.sql.delta.lakestep.{DeltaDeletionVectors, DeltaStateReader}
 import io.lakestep.{Clock, Errors, Ids, LakestepConf}
-import io.lakestep.delta.DeltaStateReader
 import io.lakestep.storage.{HadoopStores, ObjectStores}
 import io.lakestep.transaction.{CommitObserver, Database, DatabaseOptions, PublishExecutor}
 

@@ -7,10 +7,9 @@ import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.delta.lakestep.SparkInternals
 
+import org.apache.spark.sql.delta.lakestep.{DeltaHousekeeping, SparkInternals}
 import io.lakestep.LakestepConf
-import io.lakestep.delta.DeltaHousekeeping
 import io.lakestep.timeline.Conflict
 
 /**

@@ -5,8 +5,8 @@ import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.spark.sql.SparkSession
 
+import org.apache.spark.sql.delta.lakestep.DeltaHousekeeping
 import io.lakestep.Errors
-import io.lakestep.delta.DeltaHousekeeping
 import io.lakestep.transaction.Database
 
 /** Where a session stands between BEGIN and the end of its transaction. */

@@ -3,10 +3,9 @@ package io.lakestep.session
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.delta.Snapshot
-import org.apache.spark.sql.delta.lakestep.WrittenPartitions
 
-import io.lakestep.delta.{ForeignWriters, OneCommit, PinnedHeader, StagedEffect}
-import io.lakestep.timeline.ReadSet
+import org.apache.spark.sql.delta.lakestep.WrittenPartitions
+import io.lakestep.log.{ForeignWriters, OneCommit, PinnedHeader, ReadSet, StagedEffect}
 import io.lakestep.transaction.{Pin, WrittenTable}
 
 /** What COMMIT and the combination rules must know of a table, read from its pinned snapshot. */

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan}
 import org.apache.spark.sql.delta.DeltaTableUtils
 import org.apache.spark.sql.execution.command.AlterTableRenameCommand
 
-import io.lakestep.delta.DeltaReference
+import org.apache.spark.sql.delta.lakestep.DeltaReference
 import io.lakestep.session.{Autocommit, InternalClones, Sessions}
 
 /**

@@ -8,11 +8,10 @@ import org.apache.spark.sql.catalyst.plans.logical.{
 }
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.delta.files.TahoeLogFileIndex
-import org.apache.spark.sql.delta.lakestep.DeltaScans
 import org.apache.spark.sql.execution.command.DataWritingCommand
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 
-import io.lakestep.delta.DeltaReference
+import org.apache.spark.sql.delta.lakestep.{DeltaReference, DeltaScans}
 import io.lakestep.session.{Autocommit, Sessions}
 
 /**

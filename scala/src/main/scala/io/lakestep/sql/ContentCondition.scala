@@ -18,7 +18,7 @@ import org.apache.spark.sql.execution.datasources.{
 }
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 
-import io.lakestep.delta.DeltaReference
+import org.apache.spark.sql.delta.lakestep.DeltaReference
 
 /** What a node must hold, beyond its class, to be what the catalogue says. */
 sealed abstract class ContentCondition(val key: String) {

@@ -18,9 +18,9 @@ import org.apache.spark.sql.execution.datasources.{
 }
 import org.apache.spark.sql.types.StructType
 
-import io.lakestep.delta.{DeltaReference, FileAction, StatementKind}
+import org.apache.spark.sql.delta.lakestep.DeltaReference
+import io.lakestep.log.{FileAction, ReadScan, ReadSet, RowFilter, StatementKind}
 import io.lakestep.session.{SessionState, SessionTransaction, Sessions}
-import io.lakestep.timeline.{ReadScan, ReadSet, RowFilter}
 import io.lakestep.transaction.IsolationLevel
 
 /**

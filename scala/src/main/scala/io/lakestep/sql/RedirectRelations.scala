@@ -6,9 +6,9 @@ import org.apache.spark.sql.catalyst.plans.logical.{
   AnalysisHelper, InsertIntoStatement, LogicalPlan, V2WriteCommand
 }
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.delta.lakestep.OverlayRelation
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
 
+import org.apache.spark.sql.delta.lakestep.OverlayRelation
 import io.lakestep.Errors
 import io.lakestep.overlay.OverlayPath
 import io.lakestep.session.{InternalClones, Sessions}

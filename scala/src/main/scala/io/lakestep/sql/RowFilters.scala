@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-import io.lakestep.timeline.RowFilter
-import io.lakestep.timeline.RowFilter.{AllOf, AnyOf, Compare, Everything, Kind, Null, Op}
+import io.lakestep.log.RowFilter
+import io.lakestep.log.RowFilter.{AllOf, AnyOf, Compare, Everything, Kind, Null, Op}
 
 /**
  * Conditions of Spark as [[RowFilter]]s: comparisons of a column with constants, and what AND, OR

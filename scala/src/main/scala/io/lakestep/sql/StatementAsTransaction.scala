@@ -12,16 +12,14 @@ import org.apache.spark.sql.catalyst.plans.logical.{
 }
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.delta.commands.RestoreTableCommand
-import org.apache.spark.sql.delta.lakestep.SparkInternals
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.command.{ExecutedCommandExec, LeafRunnableCommand}
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
 
+import org.apache.spark.sql.delta.lakestep.SparkInternals
 import io.lakestep.{Errors, LakestepException}
-import io.lakestep.delta.ForeignWriters
-import io.lakestep.session.{
-  Attempts, Autocommit, DeltaStatements, InternalClones, Lifecycle, Redo, Sessions
-}
+import io.lakestep.log.ForeignWriters
+import io.lakestep.session.{Attempts, Autocommit, DeltaStatements, InternalClones, Lifecycle, Redo, Sessions}
 import io.lakestep.transaction.TransactionModes
 
 /**

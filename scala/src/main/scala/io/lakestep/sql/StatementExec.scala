@@ -13,8 +13,9 @@ import org.apache.spark.sql.execution.datasources.v2.V2CommandExec
 import org.apache.spark.sql.types.StringType
 import org.apache.spark.unsafe.types.UTF8String
 
+import org.apache.spark.sql.delta.lakestep.DeltaHousekeeping
 import io.lakestep.Errors
-import io.lakestep.delta.{DeltaHousekeeping, StatementKind}
+import io.lakestep.log.StatementKind
 import io.lakestep.overlay.OverlayPath
 import io.lakestep.session.{DeltaStatements, InternalClones, SessionTransaction, Sessions}
 

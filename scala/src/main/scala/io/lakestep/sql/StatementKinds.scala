@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.datasources.{
   InsertIntoDataSourceCommand, SaveIntoDataSourceCommand
 }
 
-import io.lakestep.delta.StatementKind
+import io.lakestep.log.StatementKind
 
 /** What a command does to the log of the table it writes. */
 private[sql] object StatementKinds {

@@ -12,7 +12,7 @@ import org.apache.spark.sql.connector.catalog.Identifier
 import org.apache.spark.sql.execution.datasources.LogicalRelation
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 
-import io.lakestep.delta.DeltaReference
+import org.apache.spark.sql.delta.lakestep.DeltaReference
 import io.lakestep.overlay.OverlayPath
 
 /** What an error message calls a plan node and the table it works on. */

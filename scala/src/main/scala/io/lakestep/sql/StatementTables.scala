@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanHelper, Logical
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 
-import io.lakestep.delta.DeltaReference
+import org.apache.spark.sql.delta.lakestep.DeltaReference
 
 /**
  * The root of a query: the Delta tables that it was made for, some of which the optimizer may take

@@ -7,8 +7,8 @@ import org.apache.spark.sql.catalyst.plans.logical.{
 }
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
-import org.apache.spark.sql.delta.lakestep.SparkInternals
 
+import org.apache.spark.sql.delta.lakestep.SparkInternals
 import io.lakestep.Errors
 import io.lakestep.session.{Attempts, Lifecycle, Mark, Redo, SessionTransaction, Sessions, Step}
 

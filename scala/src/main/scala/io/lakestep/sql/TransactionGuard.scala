@@ -5,8 +5,8 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
 
+import org.apache.spark.sql.delta.lakestep.DeltaReference
 import io.lakestep.Errors
-import io.lakestep.delta.DeltaReference
 import io.lakestep.session.Sessions
 
 /**

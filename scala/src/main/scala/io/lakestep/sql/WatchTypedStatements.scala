@@ -10,10 +10,9 @@ import org.apache.spark.sql.catalyst.plans.logical.{
 }
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
-import org.apache.spark.sql.delta.lakestep.SparkInternals
 
-import io.lakestep.delta.DeltaReference
-import io.lakestep.session.{Mark, SessionTransaction, SessionState, Sessions}
+import org.apache.spark.sql.delta.lakestep.{DeltaReference, SparkInternals}
+import io.lakestep.session.{Mark, SessionState, SessionTransaction, Sessions}
 
 /** A statement as the parser read it. The plan that is made of it carries it along as a tag. */
 final class TypedStatement(val parsed: LogicalPlan)

@@ -77,7 +77,7 @@ object Rule {
 }
 
 /**
- * Why a transaction did not happen: the rule, and what there is to know by it. Fields that the rule
+ * Why a transaction did not happen: the rule, and what there is to know by it. StrictFields that the rule
  * has nothing for are empty.
  *
  * @param table name of the table, as its user knows it; `path` of it

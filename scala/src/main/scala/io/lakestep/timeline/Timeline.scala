@@ -53,7 +53,7 @@ final class Timeline(
     )
     store.putIfAbsent(file, (bytes + "\n").getBytes("UTF-8")) match {
       case PutOutcome.Unknown(cause) if existingId.isEmpty => throw unclear(file, cause)
-      case _ => existingId.getOrElse(throw Fields.corrupt(file, "it is missing"))
+      case _ => existingId.getOrElse(throw StrictFields.corrupt(file, "it is missing"))
     }
   }
 
@@ -76,10 +76,10 @@ final class Timeline(
   private def formatFile = s"$root/format.json"
 
   private def checkFormat(file: String, bytes: Array[Byte]): String = {
-    val fields = Fields.parse(file, bytes)
-    fields.checkFeatures(fields.strings(Fields.RequiredFeatures), Features)
+    val fields = StrictFields.parse(file, bytes)
+    fields.checkFeatures(fields.strings(StrictFields.RequiredFeatures), Features)
     val format = fields.long("format")
-    if (format > Format) throw Fields.unknownFeatures(file, s"format $format")
+    if (format > Format) throw StrictFields.unknownFeatures(file, s"format $format")
     fields.string("timeline")
   }
 
@@ -110,7 +110,7 @@ final class Timeline(
     val newest = names.iterator.collect { case EntryName(n) => n.toLong }.maxOption
     (start.next to newest.getOrElse(start.finished)).foldLeft(start) { (view, number) =>
       val status = readEntry(number, view.lastHash).getOrElse(
-        throw Fields.corrupt(entryFile(number), "it is missing before a later entry")
+        throw StrictFields.corrupt(entryFile(number), "it is missing before a later entry")
       )
       view.append(if (names(s"${numbered(number)}.outcome.json")) withEnd(status) else status)
     }
@@ -121,7 +121,7 @@ final class Timeline(
 
   private def readEntry(number: Long, previousHash: String): Option[EntryStatus] =
     readEntry(number).map { status =>
-      if (status.entry.previousHash != previousHash) throw Fields.corrupt(
+      if (status.entry.previousHash != previousHash) throw StrictFields.corrupt(
         entryFile(number),
         s"the hash that it holds is not that of entry ${number - 1}"
       )
@@ -133,7 +133,7 @@ final class Timeline(
     store.get(file).map { bytes =>
       val entry = TimelineCodec.decodeEntry(file, bytes)
       if (entry.number != number)
-        throw Fields.corrupt(file, s"it says it is entry ${entry.number}")
+        throw StrictFields.corrupt(file, s"it says it is entry ${entry.number}")
       EntryStatus(entry, Json.blake3(bytes), None, None)
     }
   }
@@ -143,7 +143,7 @@ final class Timeline(
     known.status(number).getOrElse(withEnd(existing(number)))
 
   private def existing(number: Long): EntryStatus =
-    readEntry(number).getOrElse(throw Fields.corrupt(entryFile(number), "it is missing"))
+    readEntry(number).getOrElse(throw StrictFields.corrupt(entryFile(number), "it is missing"))
 
   /**
    * The entries of those transactions that have one. For what is not among the recent entries it
@@ -183,7 +183,7 @@ final class Timeline(
     if (left.isEmpty) found
     else {
       val status = existing(number)
-      if (status.hash != hash) throw Fields.corrupt(
+      if (status.hash != hash) throw StrictFields.corrupt(
         entryFile(number),
         s"its hash is not the one that entry ${number + 1} holds"
       )
@@ -277,7 +277,7 @@ final class Timeline(
     @tailrec
     def attempt(left: Int): A = store.putIfAbsent(file, bytes) match {
       case PutOutcome.Created => value
-      case PutOutcome.AlreadyExists => read.getOrElse(throw Fields.corrupt(file, "it vanished"))
+      case PutOutcome.AlreadyExists => read.getOrElse(throw StrictFields.corrupt(file, "it vanished"))
       case PutOutcome.Unknown(cause) =>
         read match {
           case Some(there) => there
@@ -313,7 +313,7 @@ final class Timeline(
 
   private def checkHash(file: String, held: String, actual: String): Unit =
     if (held != actual)
-      throw Fields.corrupt(file, "the hash that it holds is not that of its entry")
+      throw StrictFields.corrupt(file, "the hash that it holds is not that of its entry")
 
   private def unclear(file: String, cause: Throwable) =
     Errors.caused("LAKESTEP_OUTCOME_UNKNOWN", cause, "file" -> file)

@@ -6,11 +6,12 @@ import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
 
 import io.lakestep.Json
+import io.lakestep.log.{ReadScan, ReadSet, RowFilter}
 
 /**
  * Timeline files as bytes, one JSON object each; every field is described in `scala/PROTOCOL.md`.
  *
- * Reading anything that is not such a file: LAKESTEP_TIMELINE_CORRUPT, naming the file. Fields that
+ * Reading anything that is not such a file: LAKESTEP_TIMELINE_CORRUPT, naming the file. StrictFields that
  * are not known are ignored; what must not be ignored is a required feature, in `format.json` or an
  * entry.
  */
@@ -28,7 +29,7 @@ object TimelineCodec {
     case c: CommitEntry =>
       val node = head("commit", c)
       val features = Vector(Reserve).filter(_ => c.tables.exists(_.reserve.isDefined))
-      if (features.nonEmpty) texts(node.putArray(Fields.RequiredFeatures), features)
+      if (features.nonEmpty) texts(node.putArray(StrictFields.RequiredFeatures), features)
       node.put("rules", c.rules)
       node.set[JsonNode]("transaction", requested(c.transaction))
       c.message.foreach(m => node.put("message", m))
@@ -44,8 +45,8 @@ object TimelineCodec {
   })
 
   def decodeEntry(file: String, content: Array[Byte]): TimelineEntry = {
-    val f = Fields.parse(file, content)
-    f.checkFeatures(f.optStrings(Fields.RequiredFeatures).getOrElse(Vector.empty), Features)
+    val f = StrictFields.parse(file, content)
+    f.checkFeatures(f.optStrings(StrictFields.RequiredFeatures).getOrElse(Vector.empty), Features)
     f.string("kind") match {
       case "commit" =>
         CommitEntry(
@@ -68,7 +69,7 @@ object TimelineCodec {
           f.strings("transactions"),
           f.string("reason")
         )
-      case other => throw Fields.corrupt(file, s"its kind is $other")
+      case other => throw StrictFields.corrupt(file, s"its kind is $other")
     }
   }
 
@@ -87,12 +88,12 @@ object TimelineCodec {
   })
 
   def decodeOutcome(file: String, content: Array[Byte]): Outcome = {
-    val f = Fields.parse(file, content)
+    val f = StrictFields.parse(file, content)
     val (number, hash, time) = (f.long("number"), f.string("entryHash"), f.long("timeMs"))
     f.string("outcome") match {
       case "completed" => Completed(number, hash, time, f.longLists("slots"))
       case "aborting" => Aborting(number, hash, time, conflict(f.child("conflict")))
-      case other => throw Fields.corrupt(file, s"its outcome is $other")
+      case other => throw StrictFields.corrupt(file, s"its outcome is $other")
     }
   }
 
@@ -112,9 +113,9 @@ object TimelineCodec {
   }
 
   def decodeRolledBack(file: String, content: Array[Byte]): RolledBack = {
-    val f = Fields.parse(file, content)
+    val f = StrictFields.parse(file, content)
     if (f.string("outcome") != "rolled_back")
-      throw Fields.corrupt(file, "it is no rolled_back file")
+      throw StrictFields.corrupt(file, "it is no rolled_back file")
     RolledBack(
       f.long("number"),
       f.string("entryHash"),
@@ -127,7 +128,7 @@ object TimelineCodec {
   /** A snapshot as a checkpoint, which holds the hash of its own content. */
   def encode(snapshot: TimelineSnapshot): Array[Byte] = {
     val node = Json.obj().put("number", snapshot.number).put("hash", snapshot.hash)
-    texts(node.putArray(Fields.RequiredFeatures), Vector.empty)
+    texts(node.putArray(StrictFields.RequiredFeatures), Vector.empty)
     list(
       node.putArray("logs"),
       snapshot.logs.toVector.sortBy(_._1).map { case (log, state) =>
@@ -148,12 +149,12 @@ object TimelineCodec {
   }
 
   def decodeSnapshot(file: String, content: Array[Byte]): TimelineSnapshot = {
-    val f = Fields.parse(file, content)
-    f.checkFeatures(f.strings(Fields.RequiredFeatures), Set.empty)
+    val f = StrictFields.parse(file, content)
+    f.checkFeatures(f.strings(StrictFields.RequiredFeatures), Set.empty)
     val sum = f.string(Sum)
     f.tree.remove(Sum)
     if (Json.blake3(Json.text(f.tree)) != sum)
-      throw Fields.corrupt(file, "the hash that it holds is not that of its content")
+      throw StrictFields.corrupt(file, "the hash that it holds is not that of its content")
     TimelineSnapshot(
       f.long("number"),
       f.string("hash"),
@@ -162,7 +163,7 @@ object TimelineCodec {
     )
   }
 
-  private def logState(f: Fields): LogState = LogState(
+  private def logState(f: StrictFields): LogState = LogState(
     path = f.string("path"),
     tableId = f.string("tableId"),
     lastEntry = f.long("lastEntry"),
@@ -173,7 +174,7 @@ object TimelineCodec {
   def encode(r: Requested): Array[Byte] = bytes(requested(r))
 
   def decodeRequested(file: String, content: Array[Byte]): Requested =
-    requested(Fields.parse(file, content))
+    requested(StrictFields.parse(file, content))
 
   private def head(kind: String, entry: TimelineEntry): ObjectNode =
     Json
@@ -202,7 +203,7 @@ object TimelineCodec {
       .put("requestedAtMs", r.requestedAtMs)
   }
 
-  private def requested(f: Fields): Requested = Requested(
+  private def requested(f: StrictFields): Requested = Requested(
     f.string("id"),
     f.optString("name"),
     f.string("user"),
@@ -240,7 +241,7 @@ object TimelineCodec {
     node.set[ObjectNode]("removed", sums(t.removed))
   }
 
-  private def table(f: Fields): EntryTable = EntryTable(
+  private def table(f: StrictFields): EntryTable = EntryTable(
     log = f.string("log"),
     tableId = f.string("tableId"),
     path = f.string("path"),
@@ -268,7 +269,7 @@ object TimelineCodec {
   private def sums(s: FileSums): ObjectNode =
     Json.obj().put("files", s.files).put("rows", s.rows).put("sizeBytes", s.sizeBytes)
 
-  private def sums(f: Fields): FileSums =
+  private def sums(f: StrictFields): FileSums =
     FileSums(f.long("files"), f.long("rows"), f.long("sizeBytes"))
 
   private def read(r: EntryRead): ObjectNode = {
@@ -282,7 +283,7 @@ object TimelineCodec {
     node.set[ObjectNode]("reads", readSet(r.reads))
   }
 
-  private def read(f: Fields): EntryRead = EntryRead(
+  private def read(f: StrictFields): EntryRead = EntryRead(
     f.string("log"),
     f.string("path"),
     f.string("name"),
@@ -306,7 +307,7 @@ object TimelineCodec {
   }
 
   /** A filter of a later version is read as every row. */
-  private def readSet(f: Fields): ReadSet = ReadSet(
+  private def readSet(f: StrictFields): ReadSet = ReadSet(
     f.optChildren("scans").map(_.map { scan =>
       ReadScan(
         RowFilter.decode(scan.child("filter").tree).getOrElse(RowFilter.Everything),
@@ -326,7 +327,7 @@ object TimelineCodec {
     node
   }
 
-  private def conflict(f: Fields): Conflict = Conflict(
+  private def conflict(f: StrictFields): Conflict = Conflict(
     Rule.named(f.string("rule")),
     f.string("table"),
     f.string("path"),

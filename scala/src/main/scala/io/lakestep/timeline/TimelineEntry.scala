@@ -2,6 +2,8 @@ package io.lakestep.timeline
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 
+import io.lakestep.log.ReadSet
+
 /** A numbered place in the one order of the database; put once, never changed. */
 sealed trait TimelineEntry {
   def number: Long

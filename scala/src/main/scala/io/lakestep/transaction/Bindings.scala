@@ -7,7 +7,7 @@ import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import io.lakestep.{Errors, Ids, Json}
-import io.lakestep.delta.{Slot, TableLog, TablePath}
+import io.lakestep.log.{Slot, TableLog, TablePath}
 import io.lakestep.storage.{ObjectStores, PutOutcome}
 
 /** Which timeline a table belongs to; `log` names the log, whatever path leads to it. */

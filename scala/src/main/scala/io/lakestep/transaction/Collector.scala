@@ -3,7 +3,7 @@ package io.lakestep.transaction
 import scala.util.Try
 import scala.util.control.NonFatal
 
-import io.lakestep.delta.TablePath
+import io.lakestep.log.TablePath
 
 /**
  * What VACUUM TRANSACTIONS did.

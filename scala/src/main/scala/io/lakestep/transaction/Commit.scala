@@ -4,9 +4,9 @@ import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import io.lakestep.{Errors, Json, LakestepException}
-import io.lakestep.delta._
+import io.lakestep.log.{FileAction, Flatten, ForeignWriters, LogCommit, LogTail, CommitMark, MarkKind, NetChanges, ReadSet, Slot, StateMark, TableLog, TablePath}
 import io.lakestep.storage.PutOutcome
-import io.lakestep.timeline._
+import io.lakestep.timeline.{CommitEntry, Conflict, EntryRead, EntryTable, FileSums, RowIds, Rule, TimelineCodec, TimelineView}
 
 /**
  * Steps 4 to 6 of a transaction, then `Finish`.
@@ -419,7 +419,7 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
     val ours = commits.filter(_.mark.exists(_.timeline == timeline.id))
     val tail = if (ours.isEmpty) before else log.tail(before.from)
     val marked = ours.filter(c => tail.hasCheckpointFrom(c.version))
-    def isRepeated(mark: Mark, version: Long) = commits.exists { later =>
+    def isRepeated(mark: CommitMark, version: Long) = commits.exists { later =>
       later.version > version && later.mark.exists { m =>
         val follows = mark.kind match {
           case MarkKind.Reserve => m.kind != MarkKind.Reserve
@@ -430,9 +430,9 @@ private[transaction] final class Commit(world: World, bindings: Bindings, finish
         m.isOf(mark.timeline, mark.entry, mark.table) && !follows
       }
     }
-    def isUnknown(mark: Mark) = tail.checkpoints.lastOption.exists { version =>
+    def isUnknown(mark: CommitMark) = tail.checkpoints.lastOption.exists { version =>
       val state = states.stateAt(log.path, version)
-      !state.txnVersion(Mark.appId(timeline.id, state.metadataId))
+      !state.txnVersion(CommitMark.appId(timeline.id, state.metadataId))
         .exists(StateMark.of(_).entry >= mark.entry)
     }
     amendments.checksAfterPut &&

@@ -1,9 +1,7 @@
 package io.lakestep.transaction
 
-import io.lakestep.delta.{
-  Action, DomainMetadata, FileAction, LogCommit, Mark, MetaData, NetPart, Protocol, SetTransaction
-}
-import io.lakestep.timeline.{ReadSet, Rule}
+import io.lakestep.log.{Action, DomainMetadata, FileAction, LogCommit, CommitMark, MetaData, NetPart, Protocol, ReadSet, SetTransaction}
+import io.lakestep.timeline.Rule
 
 /**
  * What matters of our net actions when a foreign commit is met.
@@ -85,7 +83,7 @@ object ConflictCheck extends ConflictRules {
     lazy val read = changed.filter(f => ours.reads.exists(_.mayHold(f))).map(_.path).distinct
     val domains = theirs.actions.collect { case d: DomainMetadata => d.domain }.toSet
     val appIds = theirs.actions.collect {
-      case t: SetTransaction if !Mark.isOwnAppId(t.appId) => t.appId
+      case t: SetTransaction if !CommitMark.isOwnAppId(t.appId) => t.appId
     }.toSet
     val changesHeader = ours.changesHeader || ours.domains.nonEmpty
     val changesProtocol =

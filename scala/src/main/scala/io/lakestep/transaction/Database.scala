@@ -4,9 +4,9 @@ import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import io.lakestep.{Clock, Errors, Ids, LakestepException}
-import io.lakestep.delta.{DeletionVectors, StateReader, TablePath}
+import io.lakestep.log.{DeletionVectors, StateReader, TablePath}
 import io.lakestep.storage.{ObjectStores, PutOutcome}
-import io.lakestep.timeline._
+import io.lakestep.timeline.{AbortEntry, Aborting, CommitEntry, Completed, Conflict, EntryStatus, Timeline}
 
 /**
  * A database: the transactions over all tables that belong to one timeline.

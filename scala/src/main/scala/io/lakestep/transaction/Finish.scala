@@ -3,8 +3,8 @@ package io.lakestep.transaction
 import scala.util.control.NonFatal
 
 import io.lakestep.LakestepException
-import io.lakestep.delta.{NetChanges, TablePath}
-import io.lakestep.timeline._
+import io.lakestep.log.{NetChanges, TablePath}
+import io.lakestep.timeline.{Aborting, CommitEntry, Completed, Conflict, Outcome, RolledBack, Rule}
 
 /**
  * Steps 7 to 9: brings an ordered entry to its end, whoever owns it.

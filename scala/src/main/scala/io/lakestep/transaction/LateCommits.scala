@@ -1,6 +1,6 @@
 package io.lakestep.transaction
 
-import io.lakestep.delta.{LogCommit, LogTail, MarkKind, TableLog}
+import io.lakestep.log.{LogCommit, LogTail, MarkKind, TableLog}
 import io.lakestep.timeline.{CommitEntry, Completed, EntryStatus, EntryTable}
 
 /**

@@ -5,7 +5,7 @@ import java.util.concurrent.ConcurrentHashMap
 import scala.annotation.tailrec
 
 import io.lakestep.Errors
-import io.lakestep.delta.{LogTail, Mark, StateMark, TableLog, TablePath}
+import io.lakestep.log.{LogTail, CommitMark, StateMark, TableLog, TablePath}
 import io.lakestep.timeline.{CommitEntry, Completed, EntryStatus, LastMark, TimelineView}
 
 /**
@@ -122,7 +122,7 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
   private def isMarked(path: String, tableId: String, version: Long, snapshot: Long): Boolean = {
     val state = states.stateAt(path, version)
     state.metadataId != tableId ||
-    state.txnVersion(Mark.appId(timeline.id, tableId))
+    state.txnVersion(CommitMark.appId(timeline.id, tableId))
       .exists(StateMark.of(_).entry > snapshot)
   }
 
@@ -147,7 +147,7 @@ private[transaction] final class Pins(world: World, bindings: Bindings) {
       path: String,
       floor: LastMark): Boolean =
     txn.base.logs.get(log).exists { state =>
-      states.stateAt(path, floor.slot).txnVersion(Mark.appId(timeline.id, state.tableId))
+      states.stateAt(path, floor.slot).txnVersion(CommitMark.appId(timeline.id, state.tableId))
         .exists(StateMark.of(_).entry >= floor.entry)
     }
 

@@ -4,9 +4,9 @@ import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import io.lakestep.Errors
-import io.lakestep.delta._
+import io.lakestep.log.{DomainMetadata, ForeignWriters, LogCommit, LogTail, CommitMark, MarkKind, MarkStatus, NetChanges, Protocol, ReadSet, RowTracking, Slot, StateMark, TableLog, TablePath, TableState}
 import io.lakestep.storage.PutOutcome
-import io.lakestep.timeline.{CommitEntry, Conflict, EntryTable, ReadSet, Rule, SlotStamp}
+import io.lakestep.timeline.{CommitEntry, Conflict, EntryTable, Rule, SlotStamp}
 
 /** What one table's log says about an entry. */
 private[transaction] sealed trait Vote
@@ -63,8 +63,8 @@ private[transaction] final class Publish(world: World) {
     lazy val changes: NetChanges = read()
     def ours(walk: Walk): OurChanges =
       OurChanges.of(changes.parts.drop(walk.part - 1), walk.reads)
-    def mark(part: Int): Mark =
-      Mark(
+    def mark(part: Int): CommitMark =
+      CommitMark(
         timeline.id,
         entry.number,
         entry.transaction.id,
@@ -75,7 +75,7 @@ private[transaction] final class Publish(world: World) {
         lifts = part == table.parts && table.reserve.isDefined &&
           changes.parts(part - 1).protocol.isEmpty
       )
-    val appId: String = Mark.appId(timeline.id, table.tableId)
+    val appId: String = CommitMark.appId(timeline.id, table.tableId)
 
     /** Whether nobody else can commit from the base to the last part: none of these opens it. */
     lazy val isAlone: Boolean =

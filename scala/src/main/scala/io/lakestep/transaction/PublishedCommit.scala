@@ -2,7 +2,7 @@ package io.lakestep.transaction
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 
-import io.lakestep.delta._
+import io.lakestep.log.{Action, CommitInfo, ForeignWriters, CommitMark, MarkKind, MetaData, NetChanges, Protocol, RemoveFile, RowTracking}
 import io.lakestep.timeline.EntryTable
 
 /**
@@ -26,7 +26,7 @@ private[transaction] object PublishedCommit {
     def inCommitTimestampMs: Long = previousMs.fold(nowMs)(p => nowMs.max(p + 1))
   }
 
-  def publish(changes: NetChanges, table: EntryTable, mark: Mark, place: Place): Vector[Action] = {
+  def publish(changes: NetChanges, table: EntryTable, mark: CommitMark, place: Place): Vector[Action] = {
     val part = changes.parts(mark.part - 1)
     val stamped = keepsTimestamps(changes, table, mark.part)
     val placed = table.rowIds.fold(part.actions) { ids =>
@@ -50,11 +50,11 @@ private[transaction] object PublishedCommit {
   }
 
   /** The fence of a table with this protocol: foreign writers that begin after it refuse to write. */
-  def reserve(protocol: Protocol, table: EntryTable, mark: Mark, place: Place): Vector[Action] =
+  def reserve(protocol: Protocol, table: EntryTable, mark: CommitMark, place: Place): Vector[Action] =
     head(operation("LAKESTEP RESERVE", mark), table, mark, place, table.inCommitTimestamps) :+
       ForeignWriters.fenced(protocol)
 
-  private def operation(name: String, mark: Mark): ObjectNode = {
+  private def operation(name: String, mark: CommitMark): ObjectNode = {
     val info = io.lakestep.Json.obj().put("operation", name)
     info.putObject("operationParameters").put("entry", mark.entry.toString)
     info.put("isBlindAppend", mark.kind != MarkKind.Undo)
@@ -70,14 +70,14 @@ private[transaction] object PublishedCommit {
       residue: Vector[String],
       stamped: Boolean,
       table: EntryTable,
-      mark: Mark,
+      mark: CommitMark,
       place: Place): Vector[Action] = {
     val name = if (mark.kind == MarkKind.Undo) "LAKESTEP UNDO" else "LAKESTEP CLOSE"
     val first = head(operation(name, mark), table, mark, place, stamped)
     val marked = first.map {
       case c: CommitInfo if residue.nonEmpty =>
         val body = c.body.deepCopy()
-        val list = body.get(Mark.Field).asInstanceOf[ObjectNode].putArray("residue")
+        val list = body.get(CommitMark.Field).asInstanceOf[ObjectNode].putArray("residue")
         residue.foreach(r => list.add(r))
         CommitInfo(body)
       case other => other
@@ -88,20 +88,20 @@ private[transaction] object PublishedCommit {
   /** What an UNDO commit says it could not take back. */
   def residueOf(info: CommitInfo): Vector[String] = {
     import scala.jdk.CollectionConverters._
-    info.body.path(Mark.Field).path("residue").elements.asScala.map(_.asText).toVector
+    info.body.path(CommitMark.Field).path("residue").elements.asScala.map(_.asText).toVector
   }
 
   private def head(
       info: ObjectNode,
       table: EntryTable,
-      mark: Mark,
+      mark: CommitMark,
       place: Place,
       stamped: Boolean): Vector[Action] = {
     val body = info.deepCopy()
     body.put("timestamp", place.nowMs)
     if (stamped) body.put("inCommitTimestamp", place.inCommitTimestampMs)
     body.put("txnId", mark.transaction)
-    body.set[ObjectNode](Mark.Field, mark.encode)
+    body.set[ObjectNode](CommitMark.Field, mark.encode)
     Vector(CommitInfo(body), mark.setTransaction(table.tableId, place.nowMs))
   }
 

@@ -2,7 +2,7 @@ package io.lakestep.transaction
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 
-import io.lakestep.delta._
+import io.lakestep.log.{Action, AddFile, DeletionVectors, Flatten, LogCommit, NetChanges, RemoveFile, VectorChange}
 
 /**
  * Row level: two transactions that took different rows out of one file by deletion vectors are no

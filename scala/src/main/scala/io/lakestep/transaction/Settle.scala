@@ -3,7 +3,7 @@ package io.lakestep.transaction
 import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
-import io.lakestep.delta._
+import io.lakestep.log.{AddFile, ForeignWriters, LogCommit, LogTail, CommitMark, MarkKind, MarkStatus, MetaData, NetChanges, Protocol, StateMark, TableLog, TablePath, TableState}
 import io.lakestep.storage.PutOutcome
 import io.lakestep.timeline.{CommitEntry, EntryTable, SettledTable}
 
@@ -23,9 +23,9 @@ private[transaction] final class Settle(world: World) {
     val table: EntryTable = entry.tables(index)
     val log: TableLog = world.log(table.path)
     lazy val changes: NetChanges = world.changes(entry, table)
-    val appId: String = Mark.appId(timeline.id, table.tableId)
-    def mark(kind: MarkKind, lifts: Boolean): Mark =
-      Mark(timeline.id, entry.number, entry.transaction.id, index, 1, table.parts, kind, lifts)
+    val appId: String = CommitMark.appId(timeline.id, table.tableId)
+    def mark(kind: MarkKind, lifts: Boolean): CommitMark =
+      CommitMark(timeline.id, entry.number, entry.transaction.id, index, 1, table.parts, kind, lifts)
     def isOwn(commit: LogCommit): Boolean =
       commit.mark.exists(_.isOf(timeline.id, entry.number, index))
   }

@@ -6,7 +6,7 @@ import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import io.lakestep.Json
-import io.lakestep.delta._
+import io.lakestep.log.{Action, AddFile, DomainMetadata, FileAction, Flatten, ForeignWriters, LogCommit, CommitMark, MetaData, NetChanges, PinnedHeader, Protocol, RemoveFile, ReplayedState, SetTransaction, TableState}
 
 /** The actions that take a published change back, and what they cannot take back. */
 private[transaction] final case class UndoPlan(actions: Vector[Action], residue: Vector[String])
@@ -289,7 +289,7 @@ private[transaction] object UndoPlan {
         .toRight(s"metadata domain $name")
     }
     val txns = ours.collect {
-      case t: SetTransaction if !Mark.isOwnAppId(t.appId) => t.appId
+      case t: SetTransaction if !CommitMark.isOwnAppId(t.appId) => t.appId
     }.distinct.map { app =>
       around.before.filterNot(_ =>
         theirs.exists { case t: SetTransaction => t.appId == app; case _ => false }

@@ -1,7 +1,7 @@
 package io.lakestep.transaction
 
-import io.lakestep.delta.{LogTail, PinnedHeader}
-import io.lakestep.timeline.{CommitEntry, ReadSet, Requested, SlotStamp, TimelineSnapshot}
+import io.lakestep.log.{LogTail, PinnedHeader, ReadSet}
+import io.lakestep.timeline.{CommitEntry, Requested, SlotStamp, TimelineSnapshot}
 
 /**
  * What BEGIN asks for.

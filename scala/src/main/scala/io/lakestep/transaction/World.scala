@@ -3,10 +3,7 @@ package io.lakestep.transaction
 import scala.util.control.NonFatal
 
 import io.lakestep.{Clock, Errors, Ids, Json, LakestepException}
-import io.lakestep.delta.{
-  DeletionVectors, LogCommit, LogTail, Mark, NetChanges, Slot, StateReader, TableLog, TablePath,
-  TableState
-}
+import io.lakestep.log.{DeletionVectors, LogCommit, LogTail, CommitMark, NetChanges, Slot, StateReader, TableLog, TablePath, TableState}
 import io.lakestep.storage.ObjectStores
 import io.lakestep.timeline.{CommitEntry, Conflict, EntryTable, Rule, SlotStamp, Timeline}
 
@@ -90,7 +87,7 @@ private[transaction] final class World(
   )
 
   /** Who made the transaction of a mark, as its entry says. */
-  private def userOf(mark: Mark): Option[String] =
+  private def userOf(mark: CommitMark): Option[String] =
     try
       Option.when(timeline.existingId.contains(mark.timeline))(timeline.status(mark.entry).entry)
         .collect {

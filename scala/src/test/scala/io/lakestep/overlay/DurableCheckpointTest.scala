@@ -5,6 +5,7 @@ import java.io.File
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.delta.DeltaLog
 import org.apache.spark.sql.delta.lakestep.DurableCheckpoint
+import io.lakestep.log.LogFileName
 import org.scalatest.funsuite.AnyFunSuite
 
 /** A checkpoint is durable before the commits go that it stands for. */
@@ -21,7 +22,7 @@ class DurableCheckpointTest extends AnyFunSuite with OverlaySession {
         spark.range(i, i + 1).write.format("delta").mode("append").save(table.toString)
       }
       val log = DeltaLog.forTable(spark, table)
-      def commit(version: Long) = new File(log.logPath.toUri.getPath, LogEntry.commitName(version))
+      def commit(version: Long) = new File(log.logPath.toUri.getPath, LogFileName.commitName(version))
       val longAgo = System.currentTimeMillis - 40L * 24 * 3600 * 1000
       (0L to 3L).foreach(v => assert(commit(v).setLastModified(longAgo + v)))
       var kept = Seq.empty[Path]

@@ -12,6 +12,7 @@ import org.scalatest.BeforeAndAfterEach
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.LakestepException
+import io.lakestep.log.LogFileName
 
 /** A local file system of another scheme that remembers how it was set up and closed. */
 class ProbeFileSystem extends RawLocalFileSystem {
@@ -44,7 +45,7 @@ class OverlayFileSystemTest extends AnyFunSuite with BeforeAndAfterEach {
   private var over: Path = _
   private var fs: FileSystem = _
 
-  private def name(version: Int) = LogEntry.commitName(version.toLong)
+  private def name(version: Int) = LogFileName.commitName(version.toLong)
 
   override protected def beforeEach(): Unit = {
     val folder = Files.createTempDirectory("overlay-fs")

@@ -102,7 +102,7 @@ class OverlayLeakTest extends AnyFunSuite with OverlaySession {
         val e = intercept[IllegalStateException] {
           spark.range(1, 2).write.format("delta").mode("append").save(table.toString)
         }
-        assert(e.getMessage == s"refused ${LogEntry.commitName(1)}")
+        assert(e.getMessage == s"refused ${io.lakestep.log.LogFileName.commitName(1)}")
         val over = overlay(table, 0)
         spark.range(1, 2).write.format("delta").mode("append").save(over.toString)
         assert(rows(over).size == 2)

@@ -15,7 +15,7 @@ import org.apache.spark.SparkConf
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.{Json, LakestepException}
-import io.lakestep.delta.{CommitInfo, Mark, MarkKind, TableLog}
+import io.lakestep.log.{CommitInfo, LogFileName, CommitMark, MarkKind, TableLog}
 
 /** Both log stores by themselves: what Delta asks of `io.delta.storage.LogStore`. */
 class OverlayLogStoreTest extends AnyFunSuite {
@@ -26,12 +26,12 @@ class OverlayLogStoreTest extends AnyFunSuite {
   private def newTable(): Path = {
     val folder = Files.createTempDirectory("overlay-store")
     val log = Files.createDirectory(folder.resolve("_delta_log"))
-    (0L to 2L).foreach(v => Files.writeString(log.resolve(LogEntry.commitName(v)), s"base $v\n"))
+    (0L to 2L).foreach(v => Files.writeString(log.resolve(LogFileName.commitName(v)), s"base $v\n"))
     new Path(folder.toUri)
   }
 
   private def commit(table: Path, version: Long) =
-    new Path(table, "_delta_log/" + LogEntry.commitName(version))
+    new Path(table, "_delta_log/" + LogFileName.commitName(version))
 
   /** A line of a log, as Delta writes it. */
   private def line(text: String): String = s"""{"commitInfo":{"operation":"$text"}}"""
@@ -159,8 +159,8 @@ class OverlayLogStoreTest extends AnyFunSuite {
     BaseWriteGuard.set(path => throw new IllegalStateException(path.getName))
     try {
       val e = intercept[IllegalStateException](write(store, commit(table, 4), false, "x"))
-      assert(e.getMessage == LogEntry.commitName(4))
-      assert(!Files.exists(log.resolve(LogEntry.commitName(4))))
+      assert(e.getMessage == LogFileName.commitName(4))
+      assert(!Files.exists(log.resolve(LogFileName.commitName(4))))
       write(store, new Path(table, "_delta_log/_last_checkpoint"), overwrite = true, "hint")
     } finally BaseWriteGuard.set(BaseWriteGuard.AllowAll)
     assert(read(store, new Path(table, "_delta_log/_last_checkpoint")) == Seq("hint"))
@@ -170,14 +170,14 @@ class OverlayLogStoreTest extends AnyFunSuite {
 
   test("a commit that meets a fence from after its statement began is told so") {
     val (table, store) = (newTable(), new BaseLogStore(conf))
-    val mark = Mark("f" * 32, 1, "t1", 0, 0, 1, MarkKind.Reserve)
-    val fence = CommitInfo(Json.obj().set[ObjectNode](Mark.Field, mark.encode))
+    val mark = CommitMark("f" * 32, 1, "t1", 0, 0, 1, MarkKind.Reserve)
+    val fence = CommitInfo(Json.obj().set[ObjectNode](CommitMark.Field, mark.encode))
     write(store, commit(table, 3), false, "{}")
     intercept[FileAlreadyExistsException](write(store, commit(table, 3), false, "x"))
     val log = JPath.of(new Path(table, "_delta_log").toUri.getPath)
     val foreign = CommitInfo(Json.obj().put("operation", "WRITE"))
-    Files.write(log.resolve(LogEntry.commitName(3)), TableLog.text(Seq(foreign)))
-    Files.write(log.resolve(LogEntry.commitName(4)), TableLog.text(Seq(fence)))
+    Files.write(log.resolve(LogFileName.commitName(3)), TableLog.text(Seq(foreign)))
+    Files.write(log.resolve(LogFileName.commitName(4)), TableLog.text(Seq(fence)))
     for (version <- Seq(3L, 4L)) {
       val e = intercept[LakestepException](write(store, commit(table, version), false, "x"))
       assert(e.getCondition == "LAKESTEP_TABLE_RESERVED")

@@ -4,6 +4,7 @@ import org.apache.hadoop.fs.Path
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.LakestepException
+import io.lakestep.log.LogFileName
 
 class OverlayPathTest extends AnyFunSuite {
 
@@ -71,19 +72,19 @@ class OverlayPathTest extends AnyFunSuite {
   }
 
   test("log entries are told apart by name") {
-    import LogEntry._
-    assert(LogEntry("00000000000000000012.json") == Commit(12))
-    assert(LogEntry("00000000000000000012.crc") == Derived(12))
+    import LogFileName._
+    assert(LogFileName("00000000000000000012.json") == Commit(12))
+    assert(LogFileName("00000000000000000012.crc") == Derived(12))
     Seq(
       "00000000000000000012.checkpoint.parquet",
       "00000000000000000012.checkpoint.0000000001.0000000002.parquet",
       "00000000000000000012.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
-    ).foreach(name => assert(LogEntry(name) == Checkpoint(12)))
-    assert(LogEntry("00000000000000000004.00000000000000000012.compacted.json") == Derived(12))
-    assert(LogEntry("99999999999999999999.json") == Hidden)
-    assert(LogEntry("_lakestep") == Hidden)
-    assert(LogEntry("_staged_commits") == Hidden)
-    assert(LogEntry(".00000000000000000012.json.x.tmp") == Hidden)
-    assert(LogEntry("_sidecars") == Other)
+    ).foreach(name => assert(LogFileName(name) == Checkpoint(12)))
+    assert(LogFileName("00000000000000000004.00000000000000000012.compacted.json") == Derived(12))
+    assert(LogFileName("99999999999999999999.json") == Hidden)
+    assert(LogFileName("_lakestep") == Hidden)
+    assert(LogFileName("_staged_commits") == Hidden)
+    assert(LogFileName(".00000000000000000012.json.x.tmp") == Hidden)
+    assert(LogFileName("_sidecars") == Other)
   }
 }

@@ -5,6 +5,8 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.delta.{DeltaLog, Snapshot}
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.lakestep.log.LogFileName
+
 /** Delta's own statements on an overlay do what they do on a plain table, and leave the base be. */
 class OverlayStatementsTest extends AnyFunSuite with OverlaySession {
 
@@ -99,7 +101,7 @@ class OverlayStatementsTest extends AnyFunSuite with OverlaySession {
         assert(head(over) >= 10, "a checkpoint fell due")
         assert(
           staged(table).values.toVector ==
-            Vector((pin + 1 to head(over)).map(LogEntry.commitName).toVector),
+            Vector((pin + 1 to head(over)).map(LogFileName.commitName).toVector),
           "nothing but commits is staged"
         )
 

@@ -10,6 +10,7 @@ import org.apache.spark.sql.delta.DeltaLog
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.LakestepException
+import io.lakestep.log.LogFileName
 
 /** What an overlay shows of a base log, and what it hides. */
 class OverlayViewTest extends AnyFunSuite with OverlaySession {
@@ -67,7 +68,7 @@ class OverlayViewTest extends AnyFunSuite with OverlaySession {
           assert(versions.max == pin)
           assert(!shown.contains("_lakestep"))
           assert(!fs.exists(new Path(log, "_last_checkpoint")), "it names version 8")
-          assert(!fs.exists(new Path(log, LogEntry.commitName(pin + 1))))
+          assert(!fs.exists(new Path(log, LogFileName.commitName(pin + 1))))
           assert(!fs.exists(new Path(log, f"${pin + 1}%020d.crc")))
 
           assert(ids(over) == (0L until pin).toSet)
@@ -157,7 +158,7 @@ class OverlayViewTest extends AnyFunSuite with OverlaySession {
     }
     val twin = create()
     checkpoint(twin)
-    assert(!logFiles(twin).contains(LogEntry.commitName(0)), "on a plain table it does remove")
+    assert(!logFiles(twin).contains(LogFileName.commitName(0)), "on a plain table it does remove")
 
     val table = create()
     leavesBase(table) {
@@ -167,7 +168,7 @@ class OverlayViewTest extends AnyFunSuite with OverlaySession {
       checkpoint(over)
       DeltaLog.clearCache()
       assert(ids(over) == (0L until 9L).toSet + 100L)
-      assert(staged(table).values.flatten.toSeq == Seq(LogEntry.commitName(10)))
+      assert(staged(table).values.flatten.toSeq == Seq(LogFileName.commitName(10)))
     }
   }
 

@@ -5,22 +5,22 @@ import java.nio.file.{Files, Path => JPath}
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.delta.DeltaLog
-import org.apache.spark.sql.delta.lakestep.PublishedChecksums
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.sql.delta.lakestep.PublishedChecksums
 import io.lakestep.{Clock, Json}
-import io.lakestep.delta.{Mark, MarkKind}
+import io.lakestep.log.{LogFileName, CommitMark, MarkKind}
 import io.lakestep.storage.MemoryStore
 
 /** A checksum is of the commit that stands in its slot, also when that changes while it is put. */
 class PublishedChecksumsTest extends AnyFunSuite with OverlaySession {
 
-  private val mark = Mark("timeline", 1, "t1", 0, 1, 1, MarkKind.Publish)
+  private val mark = CommitMark("timeline", 1, "t1", 0, 1, 1, MarkKind.Publish)
 
   private def marked(commit: String): String = {
     val (first, rest) = commit.splitAt(commit.indexOf('\n'))
     val info = Json.parse(first)
-    info.withObject("/commitInfo").set(Mark.Field, mark.encode)
+    info.withObject("/commitInfo").set(CommitMark.Field, mark.encode)
     info.toString + rest
   }
 
@@ -31,7 +31,7 @@ class PublishedChecksumsTest extends AnyFunSuite with OverlaySession {
         spark.range(i, i + 1).write.format("delta").mode("append").save(table.toString)
       val log = DeltaLog.forTable(spark, table)
       def file(name: String) = new Path(log.logPath, name)
-      val (commit, checksum) = (file(LogEntry.commitName(1)), file(f"${1}%020d.crc"))
+      val (commit, checksum) = (file(LogFileName.commitName(1)), file(f"${1}%020d.crc"))
       val theirs = Files.readString(JPath.of(commit.toUri))
       val store = new MemoryStore(Clock.system)
       store.overwrite(commit.toUri.toString, marked(theirs).getBytes(UTF_8))

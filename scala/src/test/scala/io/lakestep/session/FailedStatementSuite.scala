@@ -8,7 +8,7 @@ import org.apache.hadoop.fs.Path
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.{Ids, LakestepException}
-import io.lakestep.delta.{PinnedHeader, StatementKind}
+import io.lakestep.log.{PinnedHeader, StatementKind}
 import io.lakestep.overlay.StagedWrites
 import io.lakestep.storage.MemoryStore
 import io.lakestep.transaction.{Lake, ManualClock}

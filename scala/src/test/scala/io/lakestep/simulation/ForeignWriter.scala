@@ -4,7 +4,7 @@ import java.util.SplittableRandom
 
 import scala.annotation.tailrec
 
-import io.lakestep.delta.{Action, LogCommit, ReplayedState, TableLog, TablePath}
+import io.lakestep.log.{Action, LogCommit, ReplayedState, TableLog, TablePath}
 import io.lakestep.storage.PutOutcome
 
 /**

@@ -2,7 +2,7 @@ package io.lakestep.simulation
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 
-import io.lakestep.delta.ForeignWriters
+import io.lakestep.log.ForeignWriters
 
 /** How an entry is to be published: from what a transaction planned, and from its tables' logs. */
 final class HowToPublish(logs: Map[String, TrueLog], planned: Vector[PlannedWrite]) {

@@ -1,9 +1,7 @@
 package io.lakestep.simulation
 
-import io.lakestep.delta.{AddFile, FileAction, LogCommit, MarkKind, MetaData, RemoveFile, TablePath}
-import io.lakestep.timeline.{
-  AbortEntry, Aborting, CommitEntry, Completed, Conflict, EntryTable, Rule
-}
+import io.lakestep.log.{AddFile, FileAction, LogCommit, MarkKind, MetaData, RemoveFile, TablePath}
+import io.lakestep.timeline.{AbortEntry, Aborting, CommitEntry, Completed, Conflict, EntryTable, Rule}
 import io.lakestep.transaction.{CommitOutcome, TransactionStatus}
 
 /**

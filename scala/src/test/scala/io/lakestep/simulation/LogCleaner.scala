@@ -1,6 +1,6 @@
 package io.lakestep.simulation
 
-import io.lakestep.delta.TablePath
+import io.lakestep.log.TablePath
 import io.lakestep.storage.PutOutcome
 
 /**

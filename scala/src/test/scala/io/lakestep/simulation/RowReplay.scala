@@ -1,6 +1,6 @@
 package io.lakestep.simulation
 
-import io.lakestep.delta.MarkKind
+import io.lakestep.log.MarkKind
 
 /**
  * The rows that a table has to have: completed entries as they were planned, and foreign commits, in

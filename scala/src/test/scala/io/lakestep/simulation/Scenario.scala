@@ -1,8 +1,8 @@
 package io.lakestep.simulation
 
+import io.lakestep.log.ForeignWriters.{Allow, Forbid, Reserve}
 import java.util.SplittableRandom
 
-import io.lakestep.delta.ForeignWriters.{Allow, Forbid, Reserve}
 
 /**
  * Who takes part in one history, and how much goes wrong.

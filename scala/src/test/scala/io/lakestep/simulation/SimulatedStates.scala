@@ -1,8 +1,6 @@
 package io.lakestep.simulation
 
-import io.lakestep.delta.{
-  DomainMetadata, LogCommit, ReplayedState, SetTransaction, StateReader, TableLog, TablePath
-}
+import io.lakestep.log.{DomainMetadata, LogCommit, ReplayedState, SetTransaction, StateReader, TableLog, TablePath}
 import io.lakestep.storage.ObjectStore
 
 /** The version asked for is not there any more. */

@@ -5,7 +5,7 @@ import scala.collection.mutable
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import io.lakestep.Json
-import io.lakestep.delta.{AddFile, LogCommit, MetaData, RemoveFile, TablePath}
+import io.lakestep.log.{AddFile, LogCommit, MetaData, RemoveFile, TablePath}
 import io.lakestep.timeline.{AbortEntry, CommitEntry, Completed}
 
 /**

@@ -3,16 +3,11 @@ package io.lakestep.simulation
 import scala.collection.mutable
 
 import io.lakestep.Json
-import io.lakestep.delta.{
-  AddFile, ForeignWriters, LogCommit, Mark, MarkKind, MetaData, Protocol, RemoveFile, TableLog,
-  TablePath
-}
-import io.lakestep.timeline.{
-  CommitEntry, Completed, Outcome, RolledBack, TimelineCodec, TimelineEntry
-}
+import io.lakestep.log.{AddFile, ForeignWriters, LogCommit, CommitMark, MarkKind, MetaData, Protocol, RemoveFile, TableLog, TablePath}
+import io.lakestep.timeline.{CommitEntry, Completed, Outcome, RolledBack, TimelineCodec, TimelineEntry}
 
 /** A mark of ours in a log, and its slot. */
-final case class PlacedMark(slot: Long, mark: Mark)
+final case class PlacedMark(slot: Long, mark: CommitMark)
 
 /**
  * One table's log as it really happened: the first file that was ever put into each slot, also

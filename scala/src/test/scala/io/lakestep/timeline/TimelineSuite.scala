@@ -3,6 +3,7 @@ package io.lakestep.timeline
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.{Ids, Json, LakestepException}
+import io.lakestep.log.{ReadScan, ReadSet, RowFilter}
 import io.lakestep.storage.MemoryStore
 import io.lakestep.transaction.ManualClock
 

@@ -3,7 +3,7 @@ package io.lakestep.transaction
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.{Errors, LakestepException}
-import io.lakestep.delta.TablePath
+import io.lakestep.log.TablePath
 import io.lakestep.storage.PutOutcome
 import io.lakestep.timeline.Rule
 

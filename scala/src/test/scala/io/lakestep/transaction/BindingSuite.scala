@@ -5,7 +5,7 @@ import java.nio.file.{Files, Path}
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.LakestepException
-import io.lakestep.delta.TablePath
+import io.lakestep.log.TablePath
 import io.lakestep.storage.LocalStore
 
 /** One log with two paths is one table; a copy of a log is none. */

@@ -2,8 +2,8 @@ package io.lakestep.transaction
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.delta._
-import io.lakestep.timeline.{CommitEntry, EntryTable, ReadSet, Rule}
+import io.lakestep.log.{Action, ForeignWriters, JsonStates, ReadSet}
+import io.lakestep.timeline.{CommitEntry, EntryTable, Rule}
 
 /** Entries whose owner died, over a table whose log was cleaned up before somebody came. */
 final class CleanedLogSuite extends AnyFunSuite {

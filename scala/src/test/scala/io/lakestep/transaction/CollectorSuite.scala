@@ -2,7 +2,7 @@ package io.lakestep.transaction
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.delta.TablePath
+import io.lakestep.log.TablePath
 import io.lakestep.timeline.{CommitEntry, Rule}
 
 /** VACUUM TRANSACTIONS beside live and dead clients. */

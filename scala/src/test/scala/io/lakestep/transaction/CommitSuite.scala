@@ -5,9 +5,9 @@ import java.nio.file.Files
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.{Json, LakestepException}
-import io.lakestep.delta._
+import io.lakestep.log.{AddFile, CommitInfo, DomainMetadata, JsonStates, LogCommit, CommitMark, MarkKind, MetaData, Protocol, ReadScan, ReadSet, RemoveFile, RowFilter, TableLog, TablePath}
 import io.lakestep.storage.{LocalStore, MemoryStore, PutOutcome}
-import io.lakestep.timeline.{CommitEntry, EntryTable, Outcome, ReadScan, ReadSet, RowFilter, Rule}
+import io.lakestep.timeline.{CommitEntry, EntryTable, Outcome, Rule}
 
 final class CommitSuite extends AnyFunSuite {
 
@@ -31,7 +31,7 @@ final class CommitSuite extends AnyFunSuite {
     def isDone: Boolean =
       Set("a2", "a3").subsetOf(lake.live("A")) && !lake.live("A")("a1") && lake.live("B")("b2")
     def isUndone: Boolean = lake.live("A")("a1") && !lake.live("A")("a3") && !lake.live("B")("b2")
-    def ownCommits(table: String): Vector[Mark] =
+    def ownCommits(table: String): Vector[CommitMark] =
       (0L to lake.head(table)).toVector.flatMap(v => lake.log(table).read(v)).flatMap(_.mark)
   }
 
@@ -69,7 +69,7 @@ final class CommitSuite extends AnyFunSuite {
     }
       .contains(s.lake.clock.nowMs()))
     val state = s.lake.states.stateAt(s.lake.path("A"), 1)
-    assert(state.txnVersion(Mark.appId(db.timeline.id, "id-A")).contains(5L))
+    assert(state.txnVersion(CommitMark.appId(db.timeline.id, "id-A")).contains(5L))
     assert(s.lake.begin(s.lake.client()).snapshot == 1)
   }
 
@@ -783,7 +783,7 @@ final class CommitSuite extends AnyFunSuite {
     val outcome = s.run(new CommitObserver {
       override def ordered(entry: CommitEntry): Unit = {
         val timeline = s.lake.client().timeline.id
-        val mark = Mark(timeline, entry.number, "another", 0, 1, 1, MarkKind.Publish)
+        val mark = CommitMark(timeline, entry.number, "another", 0, 1, 1, MarkKind.Publish)
         val info = CommitInfo(Json.obj().put("operation", "WRITE").set("lakestep", mark.encode))
         val actions = Vector(info, s.lake.add("theirs"))
         s.lake.store.putIfAbsent(TablePath.slot(s.lake.path("A"), 1), TableLog.text(actions))

@@ -2,8 +2,8 @@ package io.lakestep.transaction
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.delta._
-import io.lakestep.timeline.{ReadSet, Rule}
+import io.lakestep.log.{Action, DomainMetadata, LogCommit, NetPart, ReadSet}
+import io.lakestep.timeline.Rule
 
 final class ConflictCheckSuite extends AnyFunSuite {
   private val lake = Lake.inMemory()

@@ -4,7 +4,7 @@ import scala.util.Random
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.delta.AddFile
+import io.lakestep.log.AddFile
 import io.lakestep.timeline.{CommitEntry, EntryTable, Rule}
 
 /** A strategy about entries in flight decides when, and never whether there is a conflict. */

@@ -2,7 +2,7 @@ package io.lakestep.transaction
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.delta.TablePath
+import io.lakestep.log.TablePath
 import io.lakestep.timeline.{CommitEntry, EntryTable}
 
 /** What a query outside a transaction may read, at each moment of a commit by somebody else. */

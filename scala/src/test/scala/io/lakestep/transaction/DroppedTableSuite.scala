@@ -2,8 +2,8 @@ package io.lakestep.transaction
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.delta.TablePath
-import io.lakestep.timeline.{CommitEntry, EntryTable, ReadSet, Rule}
+import io.lakestep.log.{ReadSet, TablePath}
+import io.lakestep.timeline.{CommitEntry, EntryTable, Rule}
 
 /** DROP, and DROP with CREATE, by others, at any step of a transaction. */
 final class DroppedTableSuite extends AnyFunSuite {
@@ -144,7 +144,7 @@ final class DroppedTableSuite extends AnyFunSuite {
     def secondVersion(): Unit = {
       s.append(db, "A", "x")
       s.lake.foreign("A", s.lake.add("f"))
-      io.lakestep.delta.JsonStates.checkpoint(s.lake.store, s.lake.path("A"))
+      io.lakestep.log.JsonStates.checkpoint(s.lake.store, s.lake.path("A"))
       s.lake.store.delete(TablePath.slot(s.lake.path("A"), 2))
     }
     secondVersion()
@@ -164,7 +164,7 @@ final class DroppedTableSuite extends AnyFunSuite {
     val pin = db.pinned(s.lake.begin(db), s.lake.path("A"), -1)
     assert(pin.version == 1 && db.isThere(s.lake.path("A"), pin))
     s.lake.foreign("A", s.lake.add("g"))
-    io.lakestep.delta.JsonStates.cleanUp(s.lake.store, s.lake.path("A"))
+    io.lakestep.log.JsonStates.cleanUp(s.lake.store, s.lake.path("A"))
     assert(db.isThere(s.lake.path("A"), pin))
     s.recreate("A")
     assert(s.lake.head("A") == 0 && !db.isThere(s.lake.path("A"), pin))

@@ -2,7 +2,7 @@ package io.lakestep.transaction
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.delta.JsonStates
+import io.lakestep.log.JsonStates
 
 /**
  * What a client decides of entries that it no longer has in memory, or that it never read, as a
@@ -148,7 +148,7 @@ final class ForgottenEntriesSuite extends AnyFunSuite {
     val s = new Scene(2)
     s.append("A", "1")
     for (i <- 1 to 6) s.append("B", s"$i")
-    s.lake.memory.delete(io.lakestep.delta.TablePath.slot(s.lake.path("A"), 1))
+    s.lake.memory.delete(io.lakestep.log.TablePath.slot(s.lake.path("A"), 1))
     val other = s.client()
     val txn = s.lake.begin(other)
     val lost = intercept[io.lakestep.LakestepException](other.pin(txn, s.lake.path("A"), -1))

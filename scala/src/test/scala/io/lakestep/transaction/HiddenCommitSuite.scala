@@ -3,7 +3,7 @@ package io.lakestep.transaction
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.LakestepException
-import io.lakestep.delta._
+import io.lakestep.log.{Action, JsonStates, TablePath}
 import io.lakestep.timeline.{CommitEntry, EntryTable, Rule}
 
 /**

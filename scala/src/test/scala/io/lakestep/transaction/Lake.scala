@@ -6,7 +6,7 @@ import scala.collection.concurrent.TrieMap
 import scala.util.control.ControlThrowable
 
 import io.lakestep.{Clock, Ids, Json}
-import io.lakestep.delta._
+import io.lakestep.log.{Action, AddFile, CommitInfo, DomainMetadata, JsonStates, CommitMark, MetaData, PinnedHeader, Protocol, RemoveFile, RowSets, SetTransaction, TableLog, TablePath}
 import io.lakestep.storage.{MemoryStore, ObjectStore, ObjectStores}
 import io.lakestep.timeline.{CommitEntry, TimelineCodec}
 
@@ -203,7 +203,7 @@ private[lakestep] class Lake(
   }
 
   /** The marks of ours in a table's log, in order. */
-  def marks(table: String): Vector[Mark] =
+  def marks(table: String): Vector[CommitMark] =
     (0L to head(table)).toVector.flatMap(v => log(table).read(v)).flatMap(_.mark)
 
   def head(table: String): Long = log(table).tail(0).head.getOrElse(-1L)

@@ -6,7 +6,7 @@ import org.scalatest.BeforeAndAfterAll
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.Errors
-import io.lakestep.delta.{MarkKind, TablePath}
+import io.lakestep.log.{MarkKind, TablePath}
 import io.lakestep.storage.PutOutcome
 import io.lakestep.timeline.{CommitEntry, EntryTable}
 

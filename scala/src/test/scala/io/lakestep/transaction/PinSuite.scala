@@ -3,7 +3,7 @@ package io.lakestep.transaction
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.LakestepException
-import io.lakestep.delta.{CommitInfo, JsonStates, TableLog, TablePath}
+import io.lakestep.log.{CommitInfo, JsonStates, TableLog, TablePath}
 import io.lakestep.storage.MemoryStore
 import io.lakestep.timeline.CommitEntry
 

@@ -4,8 +4,8 @@ import scala.collection.mutable
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.delta._
-import io.lakestep.timeline.{CommitEntry, EntryTable, Outcome, ReadSet, Rule}
+import io.lakestep.log.{Action, ForeignWriters, JsonStates, MarkKind, MetaData, Protocol, ReadSet}
+import io.lakestep.timeline.{CommitEntry, EntryTable, Outcome, Rule}
 
 /** `lakestep.foreignWriters = reserve`: nothing that a foreign reader has seen is taken back. */
 final class ReserveSuite extends AnyFunSuite {

@@ -4,7 +4,7 @@ import scala.util.Random
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.delta.{Action, RowSets}
+import io.lakestep.log.{Action, RowSets}
 import io.lakestep.timeline.{CommitEntry, EntryTable, Rule}
 
 /** Transactions that take rows out of the same files by deletion vectors. */
@@ -63,7 +63,7 @@ final class RowMergeSuite extends AnyFunSuite {
     assert(s.deleted("A") == Map("f" -> Set(0, 1, 2, 9), "g" -> Set(0, 1, 2)))
     val last = s.lake.log("A").read(s.lake.head("A")).get.files
     assert(
-      last.collect { case r: io.lakestep.delta.RemoveFile => r.path -> r.dvId }.toSet ==
+      last.collect { case r: io.lakestep.log.RemoveFile => r.path -> r.dvId }.toSet ==
         Set("f" -> Some("u0.1.9"), "g" -> Some("u0.1")),
       "the change feed is taken from the vectors"
     )
@@ -106,7 +106,7 @@ final class RowMergeSuite extends AnyFunSuite {
     val txn = s.lake.begin(db, IsolationLevel.Serializable)
     s.lake.stage(txn, "A", 0, s.taking(Map("f" -> Set(1)), s.deleted("A")): _*)
     s.lake.foreign("A", s.taking(Map("f" -> Set(2)), s.deleted("A")): _*)
-    val reads = Some(io.lakestep.timeline.ReadSet.WholeTable)
+    val reads = Some(io.lakestep.log.ReadSet.WholeTable)
     val table = s.lake.written("A", 0).copy(reads = reads)
     assert(conflict(db.commit(txn, Seq(table))).rule == Rule.ReadChanged)
   }

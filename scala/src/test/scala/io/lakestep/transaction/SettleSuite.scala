@@ -2,10 +2,7 @@ package io.lakestep.transaction
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.delta.{
-  Action, CommitInfo, ForeignWriters, JsonStates, LogCommit, Mark, MarkKind, RowSets, StateMark,
-  TableLog, TablePath
-}
+import io.lakestep.log.{Action, CommitInfo, ForeignWriters, JsonStates, LogCommit, CommitMark, MarkKind, RowSets, StateMark, TableLog, TablePath}
 import io.lakestep.timeline.{CommitEntry, EntryTable, Rule}
 
 /** Rollbacks in which the logs moved on between two steps. */
@@ -67,7 +64,7 @@ final class SettleSuite extends AnyFunSuite {
     assert(helper.recover().failed.isEmpty)
     assert(s.lake.live("A") == Set("a1", "f"))
     val state = s.lake.states.stateAt(path, s.lake.head("A"))
-    val mark = state.txnVersion(Mark.appId(helper.timeline.id, "id-A")).map(StateMark.of)
+    val mark = state.txnVersion(CommitMark.appId(helper.timeline.id, "id-A")).map(StateMark.of)
     assert(mark.map(_.status.code).contains(3), mark)
   }
 
@@ -90,7 +87,7 @@ final class SettleSuite extends AnyFunSuite {
     )
     assert(helper.recover().failed.isEmpty)
     val state = s.lake.states.stateAt(path, s.lake.head("A"))
-    val mark = state.txnVersion(Mark.appId(helper.timeline.id, "id-A")).map(StateMark.of)
+    val mark = state.txnVersion(CommitMark.appId(helper.timeline.id, "id-A")).map(StateMark.of)
     assert(s.lake.head("A") == 3 && mark.map(_.status.code).contains(2), mark)
   }
 
@@ -274,7 +271,7 @@ final class SettleSuite extends AnyFunSuite {
 
   /** A has columns; with its metadata. */
   private def withColumns(
-      change: String => String = identity): (Lake, io.lakestep.delta.MetaData) = {
+      change: String => String = identity): (Lake, io.lakestep.log.MetaData) = {
     val lake = Lake.inMemory()
     val schema = Seq("id", "v").map(n => s"""{"name":"$n","type":"string","metadata":{}}""")
     val before =
@@ -286,7 +283,7 @@ final class SettleSuite extends AnyFunSuite {
   }
 
   /** Deletes a1 in A and rewrites b1 in B; others change the metadata of A, then conflict in B. */
-  private def deletedUnder(later: io.lakestep.delta.MetaData => io.lakestep.delta.MetaData)
+  private def deletedUnder(later: io.lakestep.log.MetaData => io.lakestep.log.MetaData)
       : Lake = {
     val (lake, before) = withColumns()
     val db = lake.client(new CommitObserver {
@@ -307,22 +304,22 @@ final class SettleSuite extends AnyFunSuite {
   }
 
   private def changed(
-      m: io.lakestep.delta.MetaData,
+      m: io.lakestep.log.MetaData,
       change: com.fasterxml.jackson.databind.node.ObjectNode => Any) = {
     val body = m.body.deepCopy()
     change(body)
-    io.lakestep.delta.MetaData(body)
+    io.lakestep.log.MetaData(body)
   }
 
   test("removed files come back under a new column, not under other partitions or columns") {
-    def schema(m: io.lakestep.delta.MetaData)(change: String => String) =
+    def schema(m: io.lakestep.log.MetaData)(change: String => String) =
       changed(m, b => b.put("schemaString", change(b.get("schemaString").asText)))
     val more = deletedUnder(schema(_)(_.replace(
       "]}",
       ",{\"name\":\"w\",\"type\":\"long\",\"metadata\":{}}]}"
     )))
     assert(more.live("A") == Set("a1", "a2"))
-    val others = Seq[io.lakestep.delta.MetaData => io.lakestep.delta.MetaData](
+    val others = Seq[io.lakestep.log.MetaData => io.lakestep.log.MetaData](
       m => changed(m, _.putArray("partitionColumns").add("v")),
       schema(_)(_.replace("\"v\",\"type\":\"string\"", "\"v\",\"type\":\"long\"")),
       schema(_)(_.replace("\"v\"", "\"x\""))

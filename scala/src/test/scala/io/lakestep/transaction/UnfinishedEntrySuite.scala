@@ -3,9 +3,9 @@ package io.lakestep.transaction
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.{Errors, LakestepException}
-import io.lakestep.delta.{MarkKind, TableLog, TablePath}
+import io.lakestep.log.{MarkKind, ReadSet, TableLog, TablePath}
 import io.lakestep.storage.PutOutcome
-import io.lakestep.timeline.{AbortEntry, CommitEntry, ReadSet, Rule}
+import io.lakestep.timeline.{AbortEntry, CommitEntry, Rule}
 
 /** Entries that a client cannot finish, and what it tells those who come after. */
 final class UnfinishedEntrySuite extends AnyFunSuite {
@@ -157,7 +157,7 @@ final class UnfinishedEntrySuite extends AnyFunSuite {
     val s = new Scene
     s.lake.store.delete(s.netActions)
     (1 to 3).foreach(i => s.lake.foreign("B", s.lake.add(s"f$i")))
-    io.lakestep.delta.JsonStates.cleanUp(s.lake.store, s.lake.path("B"))
+    io.lakestep.log.JsonStates.cleanUp(s.lake.store, s.lake.path("B"))
     val reader = s.lake.client()
     val txn = s.lake.begin(reader, readOnly = true)
     assert(txn.snapshot == 0)

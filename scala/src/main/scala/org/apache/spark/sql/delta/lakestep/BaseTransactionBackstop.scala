@@ -8,7 +8,6 @@ import org.apache.spark.sql.delta.{
 import org.apache.spark.sql.delta.hooks.PostCommitHook
 
 import io.lakestep.Errors
-import io.lakestep.delta.DeltaReference
 
 /**
  * Refuses every Delta transaction that starts on a base table while the session has an open

@@ -16,7 +16,7 @@ import org.apache.spark.sql.delta.storage.dv.DeletionVectorStore
 import org.apache.spark.sql.delta.util.JsonUtils
 
 import io.lakestep.Json
-import io.lakestep.delta.{DeletionVectors, VectorChange}
+import io.lakestep.log.{DeletionVectors, VectorChange}
 
 /** Deletion vectors as Delta itself reads and writes them: all of one call in one new file. */
 final class DeltaDeletionVectors(conf: Configuration) extends DeletionVectors {

@@ -4,7 +4,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.{DeltaLog, SnapshotDescriptor}
 
-import io.lakestep.delta.ForeignWriters
+import io.lakestep.log.ForeignWriters
 
 /** Whether a table names the writer feature that only Lakestep knows. */
 object DeltaFence {

@@ -10,7 +10,7 @@ import org.apache.spark.sql.delta.hooks.ChecksumHook.WriteChecksum
 import org.apache.spark.sql.delta.sources.DeltaSQLConf
 import org.apache.spark.sql.delta.util.{FileNames, JsonUtils}
 
-import io.lakestep.delta.{Action => LogAction, CommitInfo => LogInfo}
+import io.lakestep.log.{Action => LogAction, CommitInfo => LogInfo}
 import io.lakestep.storage.{ObjectStore, PutOutcome}
 
 /**

@@ -1,4 +1,4 @@
-package io.lakestep.delta
+package io.lakestep.log
 
 import scala.collection.mutable
 
@@ -26,7 +26,7 @@ object Flatten {
       pinned: Option[PinnedHeader])
 
   /** The overlay's path scheme; it must never reach a published action. */
-  private[delta] val OverlayScheme = "lakestep:"
+  private[log] val OverlayScheme = "lakestep:"
 
   def apply(transaction: String, table: Table, commits: Vector[LogCommit]): NetChanges = {
     val staged = commits.filterNot(ForeignWriters.isStaging)
@@ -61,7 +61,7 @@ object Flatten {
         d.removed && table.pinned.exists(!_.domains(d.domain))
       } ++
       lastOf(
-        actions.collect { case t: SetTransaction if !Mark.isOwnAppId(t.appId) => t }
+        actions.collect { case t: SetTransaction if !CommitMark.isOwnAppId(t.appId) => t }
       )(_.appId) ++
       files.collect { case r: RemoveFile => r } ++
       files.collect { case a: AddFile => a } ++
@@ -132,7 +132,7 @@ object Flatten {
       case Vector() => Json.obj().put("operation", "TRANSACTION")
       case several => united(several)
     }
-    Seq(Mark.Field, "inCommitTimestamp", "timestamp", "txnId", "readVersion").foreach(body.remove)
+    Seq(CommitMark.Field, "inCommitTimestamp", "timestamp", "txnId", "readVersion").foreach(body.remove)
     Option(body.get("operationParameters")).collect { case o: ObjectNode =>
       o.properties.removeIf(e => e.getValue.asText.contains(s"$OverlayScheme//"))
     }

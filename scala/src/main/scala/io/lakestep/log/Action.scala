@@ -1,4 +1,4 @@
-package io.lakestep.delta
+package io.lakestep.log
 
 import scala.jdk.CollectionConverters._
 
@@ -6,7 +6,6 @@ import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import io.lakestep.Json
-import io.lakestep.timeline.FileFacts
 
 /**
  * One line of a Delta commit; fields that this code does not know are carried unchanged.
@@ -287,8 +286,8 @@ final case class CommitInfo(body: ObjectNode) extends Action {
   def isBlindAppend: Boolean = flag("isBlindAppend", default = false)
 
   /** Our mark, when this commit is one of ours. */
-  def mark: Option[Mark] =
-    Option(body.get(Mark.Field)).collect { case o: ObjectNode => o }.flatMap(Mark.decode)
+  def mark: Option[CommitMark] =
+    Option(body.get(CommitMark.Field)).collect { case o: ObjectNode => o }.flatMap(CommitMark.decode)
 }
 
 /** A kind of action that this code has no rule for. */

@@ -1,10 +1,9 @@
-package io.lakestep.delta
+package io.lakestep.log
 
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.Json
-import io.lakestep.timeline.{ReadScan, ReadSet, RowFilter}
-import io.lakestep.timeline.RowFilter._
+import io.lakestep.log.RowFilter._
 
 /** Whether a file may hold rows that were read, by its partition values and statistics. */
 final class RowFilterSuite extends AnyFunSuite {

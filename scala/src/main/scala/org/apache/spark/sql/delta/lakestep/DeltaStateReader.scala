@@ -1,11 +1,11 @@
-package io.lakestep.delta
+package org.apache.spark.sql.delta.lakestep
 
 import java.net.URI
 import java.util.concurrent.atomic.AtomicReference
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.delta.lakestep.DeltaState
+import io.lakestep.log.{Action, AddFile, DomainMetadata, LiveFile, MetaData, Protocol, StateReader, TableState}
 
 /**
  * Reads the state of a table through Delta, checkpoints included. Needed only where commits are

@@ -1,4 +1,4 @@
-package io.lakestep.delta
+package io.lakestep.log
 
 import java.nio.charset.StandardCharsets.UTF_8
 
@@ -14,7 +14,7 @@ final case class Slot(version: Long, sizeBytes: Long, modifiedMs: Long)
 /** A commit of a log. */
 final case class LogCommit(version: Long, actions: Vector[Action]) {
   lazy val info: Option[CommitInfo] = actions.collectFirst { case c: CommitInfo => c }
-  lazy val mark: Option[Mark] = info.flatMap(_.mark)
+  lazy val mark: Option[CommitMark] = info.flatMap(_.mark)
   lazy val files: Vector[FileAction] = actions.collect { case f: FileAction => f }
   def changesData: Boolean = files.exists(_.dataChange)
 
@@ -61,14 +61,9 @@ final class TableLog(store: ObjectStore, val path: String) {
   def tail(version: Long): LogTail = {
     val from = version.max(0L)
     val files = store.list(TablePath.log(path), f"$from%020d")
-    val slots = files.collect {
-      case f if CommitName.matches(f.name) =>
-        Slot(f.name.take(Digits).toLong, f.sizeBytes, f.modifiedMs)
-    }
-    val checkpoints = files.collect {
-      case f if CheckpointName.matches(f.name) =>
-        f.name.take(Digits).toLong
-    }.distinct
+    val named = files.map(f => f -> LogFileName(f.name))
+    val slots = named.collect { case (f, LogFileName.Commit(v)) => Slot(v, f.sizeBytes, f.modifiedMs) }
+    val checkpoints = named.collect { case (_, LogFileName.Checkpoint(v)) => v }.distinct
     LogTail(from, fillHoles(slots), checkpoints)
   }
 
@@ -98,8 +93,9 @@ final class TableLog(store: ObjectStore, val path: String) {
 
   /** Whether anything is left of the log. */
   def isGone: Boolean =
-    !store.list(TablePath.log(path), "0").exists { f =>
-      CommitName.matches(f.name) || CheckpointName.matches(f.name)
+    !store.list(TablePath.log(path), "0").map(f => LogFileName(f.name)).exists {
+      case _: LogFileName.Commit | _: LogFileName.Checkpoint => true
+      case _ => false
     }
 
   /** The commit in a slot, or nothing when the slot is empty. Condition: LAKESTEP_LOG_CORRUPT. */
@@ -123,10 +119,6 @@ final class TableLog(store: ObjectStore, val path: String) {
 }
 
 object TableLog {
-  private val Digits = 20
-  private val CommitName = """\d{20}\.json""".r
-  private val CheckpointName = """\d{20}\.checkpoint(\..*)?\.(parquet|json)""".r
-
   /** The actions of a file of JSON lines. Condition: LAKESTEP_LOG_CORRUPT, naming the file. */
   def parse(file: String, bytes: Array[Byte]): Vector[Action] =
     try new String(bytes, UTF_8).linesIterator.filterNot(_.isBlank).map(Action.parse).toVector

@@ -1,4 +1,4 @@
-package io.lakestep.delta
+package io.lakestep.log
 
 import org.scalatest.funsuite.AnyFunSuite
 

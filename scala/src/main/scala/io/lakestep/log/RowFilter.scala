@@ -1,4 +1,4 @@
-package io.lakestep.timeline
+package io.lakestep.log
 
 import java.nio.charset.StandardCharsets.UTF_8
 import java.time.LocalDate

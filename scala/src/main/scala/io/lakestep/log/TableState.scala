@@ -1,4 +1,4 @@
-package io.lakestep.delta
+package io.lakestep.log
 
 /** A file that is part of a table's state. */
 final case class LiveFile(add: AddFile) {

@@ -13,7 +13,7 @@ import io.lakestep.{Errors, Json, LakestepException}
  *
  * Condition for anything missing or of another type: LAKESTEP_TIMELINE_CORRUPT, naming the file.
  */
-private[timeline] final class Fields(file: String, val tree: ObjectNode) {
+private[timeline] final class StrictFields(file: String, val tree: ObjectNode) {
 
   def string(name: String): String = optString(name).getOrElse(throw missing(name))
   def long(name: String): Long = optLong(name).getOrElse(throw missing(name))
@@ -37,9 +37,9 @@ private[timeline] final class Fields(file: String, val tree: ObjectNode) {
   private def integer(name: String, node: JsonNode): Long =
     if (node.canConvertToLong && node.isIntegralNumber) node.asLong else throw missing(name)
 
-  def child(name: String): Fields = optChild(name).getOrElse(throw missing(name))
+  def child(name: String): StrictFields = optChild(name).getOrElse(throw missing(name))
 
-  def optChild(name: String): Option[Fields] = optObject(name).map(new Fields(file, _))
+  def optChild(name: String): Option[StrictFields] = optObject(name).map(new StrictFields(file, _))
 
   def optObject(name: String): Option[ObjectNode] = present(name).map {
     case o: ObjectNode => o
@@ -51,9 +51,9 @@ private[timeline] final class Fields(file: String, val tree: ObjectNode) {
     case _ => throw missing(name)
   }
 
-  def children(name: String): Vector[Fields] = objects(name).map(new Fields(file, _))
+  def children(name: String): Vector[StrictFields] = objects(name).map(new StrictFields(file, _))
 
-  def optChildren(name: String): Option[Vector[Fields]] = present(name).map(_ => children(name))
+  def optChildren(name: String): Option[Vector[StrictFields]] = present(name).map(_ => children(name))
 
   def optStrings(name: String): Option[Vector[String]] = present(name).map(_ => strings(name))
 
@@ -63,7 +63,7 @@ private[timeline] final class Fields(file: String, val tree: ObjectNode) {
   /** Condition: LAKESTEP_TIMELINE_FEATURE_UNKNOWN, when the file requires more than is known. */
   def checkFeatures(required: Vector[String], known: Set[String]): Unit = {
     val unknown = required.filterNot(known)
-    if (unknown.nonEmpty) throw Fields.unknownFeatures(file, unknown.mkString(", "))
+    if (unknown.nonEmpty) throw StrictFields.unknownFeatures(file, unknown.mkString(", "))
   }
 
   def optLongs(name: String): Vector[Long] =
@@ -82,14 +82,14 @@ private[timeline] final class Fields(file: String, val tree: ObjectNode) {
     Option(tree.get(name)).filterNot(_.isNull)
 
   private def missing(name: String): LakestepException =
-    Fields.corrupt(file, s"its field $name is missing or of another type")
+    StrictFields.corrupt(file, s"its field $name is missing or of another type")
 }
 
-private[timeline] object Fields {
+private[timeline] object StrictFields {
   val RequiredFeatures = "requiredFeatures"
 
-  def parse(file: String, bytes: Array[Byte]): Fields =
-    try new Fields(file, Json.parse(bytes))
+  def parse(file: String, bytes: Array[Byte]): StrictFields =
+    try new StrictFields(file, Json.parse(bytes))
     catch {
       case NonFatal(e) =>
         throw Errors.caused(

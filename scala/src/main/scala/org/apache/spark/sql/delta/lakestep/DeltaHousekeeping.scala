@@ -1,4 +1,4 @@
-package io.lakestep.delta
+package org.apache.spark.sql.delta.lakestep
 
 import scala.util.control.NonFatal
 
@@ -6,9 +6,6 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.{DeltaLog, Snapshot}
-import org.apache.spark.sql.delta.lakestep.{
-  DurableCheckpoint, OverlayRelation, PublishedChecksums, SparkInternals, WarmOverlay
-}
 
 import io.lakestep.storage.ObjectStores
 

@@ -1,4 +1,4 @@
-package io.lakestep.delta
+package org.apache.spark.sql.delta.lakestep
 
 import scala.util.Try
 

@@ -1,4 +1,4 @@
-package io.lakestep.delta
+package io.lakestep.log
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 
@@ -27,7 +27,7 @@ object MarkKind {
  * @param part number of this commit among the `parts` of the table, from 1; 0 for a reserve
  * @param lifts whether the commit's protocol only takes the fence of the reserve away
  */
-final case class Mark(
+final case class CommitMark(
     timeline: String,
     entry: Long,
     transaction: String,
@@ -69,10 +69,10 @@ final case class Mark(
 
   /** The `txn` action that carries this mark through checkpoints and log clean-up. */
   def setTransaction(tableId: String, nowMs: Long): SetTransaction =
-    SetTransaction(Mark.appId(timeline, tableId), StateMark(entry, status).version, nowMs)
+    SetTransaction(CommitMark.appId(timeline, tableId), StateMark(entry, status).version, nowMs)
 }
 
-object Mark {
+object CommitMark {
 
   /** The field of `commitInfo`. */
   val Field = "lakestep"
@@ -84,13 +84,13 @@ object Mark {
 
   def isOwnAppId(appId: String): Boolean = appId.startsWith(Prefix)
 
-  def decode(node: ObjectNode): Option[Mark] =
+  def decode(node: ObjectNode): Option[CommitMark] =
     for {
       timeline <- Option(node.get("timeline")).filter(_.isTextual).map(_.asText)
       entry <- Option(node.get("entry")).filter(_.isIntegralNumber).map(_.asLong)
       table <- Option(node.get("table")).filter(_.isIntegralNumber).map(_.asInt)
       kind <- Option(node.get("kind")).map(_.asText).flatMap(MarkKind.parse)
-    } yield Mark(
+    } yield CommitMark(
       timeline,
       entry,
       node.path("transaction").asText,
