@@ -1,6 +1,6 @@
 package io.lakestep
 
-import io.lakestep.transaction.{ConflictStrategy, FirstCommitterWins, IsolationLevel}
+import io.lakestep.commit.{ConflictStrategy, FirstCommitterWins, IsolationLevel}
 
 /** One configuration key with its meaning. Every key is listed in README. */
 final case class ConfKey[T](key: String, default: T, doc: String, parse: String => T) {

@@ -2,9 +2,9 @@ package io.lakestep.api
 
 import org.apache.spark.sql.{DataFrameReader, DataFrameWriter, DataFrameWriterV2, SparkSession}
 
+import io.lakestep.commit.TransactionModes
 import io.lakestep.session.{CommitReport, Lifecycle, Sessions}
 import io.lakestep.sql.RedirectTables.TransactionOption
-import io.lakestep.transaction.TransactionModes
 
 /**
  * Transactions for Scala and Java callers. The transaction is the session's: everything the

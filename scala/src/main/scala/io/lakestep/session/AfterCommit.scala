@@ -4,8 +4,8 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 
 import org.apache.spark.sql.delta.lakestep.{AutoCompaction, CatalogUpdate, DeltaHousekeeping, PublishedChecksums, SparkInternals}
+import io.lakestep.commit.{IsolationLevel, TransactionModes}
 import io.lakestep.log.StatementKind
-import io.lakestep.transaction.{IsolationLevel, TransactionModes}
 
 /**
  * What Delta does after each commit, done once for the published commits of a transaction, in the

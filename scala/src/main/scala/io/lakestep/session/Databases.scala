@@ -9,8 +9,8 @@ import org.apache.spark.sql.SparkSession
 
 import org.apache.spark.sql.delta.lakestep.{DeltaDeletionVectors, DeltaStateReader}
 import io.lakestep.{Clock, Errors, Ids, LakestepConf}
+import io.lakestep.commit.{CommitObserver, Database, DatabaseOptions, PublishExecutor}
 import io.lakestep.storage.{HadoopStores, ObjectStores}
-import io.lakestep.transaction.{CommitObserver, Database, DatabaseOptions, PublishExecutor}
 
 /** One [[Database]] for each timeline root of this process, shared by its sessions. */
 object Databases {

@@ -7,9 +7,9 @@ import org.apache.spark.sql.SparkSession
 
 import org.apache.spark.sql.delta.lakestep.{DeltaHousekeeping, WarmOverlay}
 import io.lakestep.{Errors, LakestepConf}
+import io.lakestep.commit.{BeginRequest, CollectionReport, CommitOutcome, RecoveryReport, Residue, TransactionModes, TransactionStatus}
 import io.lakestep.overlay.StagedWrites
 import io.lakestep.timeline.{CommitEntry, Conflict}
-import io.lakestep.transaction.{BeginRequest, CollectionReport, CommitOutcome, RecoveryReport, Residue, TransactionModes, TransactionStatus}
 
 /** What COMMIT reports: no entry when the transaction wrote nothing. */
 final case class CommitReport(transactionId: String, entry: Option[Long], tables: Int)

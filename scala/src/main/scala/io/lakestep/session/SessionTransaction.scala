@@ -10,10 +10,10 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.TableIdentifier
 
 import io.lakestep.Errors
+import io.lakestep.commit.{BegunTransaction, Database, FirstTouch, ReadTable, Rerun, TransactionModes, WrittenTable}
 import io.lakestep.log.{ForeignWriters, OneCommit, ReadSet, StagedEffect, StatementKind}
 import io.lakestep.overlay.{Chain, OverlayPath, StagedWrites, StagingFolder}
 import io.lakestep.timeline.Conflict
-import io.lakestep.transaction.{BegunTransaction, Database, FirstTouch, ReadTable, Rerun, TransactionModes, WrittenTable}
 
 /**
  * The open transaction of one Spark session: which tables it has touched, at which version each is

@@ -7,7 +7,7 @@ import org.apache.spark.sql.SparkSession
 
 import org.apache.spark.sql.delta.lakestep.DeltaHousekeeping
 import io.lakestep.Errors
-import io.lakestep.transaction.Database
+import io.lakestep.commit.Database
 
 /** Where a session stands between BEGIN and the end of its transaction. */
 sealed trait SessionState

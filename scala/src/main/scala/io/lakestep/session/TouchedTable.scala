@@ -5,8 +5,8 @@ import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.delta.Snapshot
 
 import org.apache.spark.sql.delta.lakestep.WrittenPartitions
+import io.lakestep.commit.{Pin, WrittenTable}
 import io.lakestep.log.{ForeignWriters, OneCommit, PinnedHeader, ReadSet, StagedEffect}
-import io.lakestep.transaction.{Pin, WrittenTable}
 
 /** What COMMIT and the combination rules must know of a table, read from its pinned snapshot. */
 final case class TableFacts(

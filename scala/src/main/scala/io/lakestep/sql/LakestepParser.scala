@@ -19,10 +19,10 @@ import org.apache.spark.sql.types.{DataType, StructType}
 
 import io.lakestep.Errors
 import io.lakestep.catalog.BindCatalogs
+import io.lakestep.commit.{IsolationLevel, TransactionModes}
 import io.lakestep.session.Sessions
 import io.lakestep.sql.parser.{LakestepSqlBaseVisitor, LakestepSqlLexer, LakestepSqlParser}
 import io.lakestep.sql.parser.LakestepSqlParser._
-import io.lakestep.transaction.{IsolationLevel, TransactionModes}
 
 /**
  * Parses Lakestep's statements and hands every other text to `delegate` unchanged. Has no side

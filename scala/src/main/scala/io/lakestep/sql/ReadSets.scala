@@ -19,9 +19,9 @@ import org.apache.spark.sql.execution.datasources.{
 import org.apache.spark.sql.types.StructType
 
 import org.apache.spark.sql.delta.lakestep.DeltaReference
+import io.lakestep.commit.IsolationLevel
 import io.lakestep.log.{FileAction, ReadScan, ReadSet, RowFilter, StatementKind}
 import io.lakestep.session.{SessionState, SessionTransaction, Sessions}
-import io.lakestep.transaction.IsolationLevel
 
 /**
  * What a statement of a SERIALIZABLE transaction reads, recorded when it is planned, before it runs.

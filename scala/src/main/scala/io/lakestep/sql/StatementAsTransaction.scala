@@ -18,9 +18,9 @@ import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
 
 import org.apache.spark.sql.delta.lakestep.SparkInternals
 import io.lakestep.{Errors, LakestepException}
+import io.lakestep.commit.TransactionModes
 import io.lakestep.log.ForeignWriters
 import io.lakestep.session.{Attempts, Autocommit, DeltaStatements, InternalClones, Lifecycle, Redo, Sessions}
-import io.lakestep.transaction.TransactionModes
 
 /**
  * A statement outside a transaction that can only be one, by itself: of a table that is closed to

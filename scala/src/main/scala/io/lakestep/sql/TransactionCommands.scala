@@ -13,9 +13,9 @@ import org.apache.spark.sql.types.{
   ArrayType, BooleanType, DataType, IntegerType, LongType, StringType, TimestampType
 }
 
+import io.lakestep.commit.{Finished, TransactionModes, TransactionStatus}
 import io.lakestep.session.{Lifecycle, SessionState, Sessions}
 import io.lakestep.timeline.{CommitEntry, Requested}
-import io.lakestep.transaction.{Finished, TransactionModes, TransactionStatus}
 
 private[sql] object Columns {
   def apply(columns: (String, DataType)*): Seq[Attribute] =

@@ -3,7 +3,7 @@ package io.lakestep.log
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.{Json, LakestepException}
-import io.lakestep.transaction.Lake
+import io.lakestep.commit.Lake
 
 final class FlattenSuite extends AnyFunSuite {
   private val lake = Lake.inMemory()

@@ -3,7 +3,7 @@ package io.lakestep.log
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.{Json, LakestepException}
-import io.lakestep.transaction.Lake
+import io.lakestep.commit.Lake
 
 /**
  * Every sequence of up to three kinds of statements, on tables with and without a change data feed, row

@@ -15,7 +15,7 @@ import org.apache.spark.SparkConf
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.{Json, LakestepException}
-import io.lakestep.log.{CommitInfo, LogFileName, CommitMark, MarkKind, TableLog}
+import io.lakestep.log.{CommitInfo, CommitMark, LogFileName, MarkKind, TableLog}
 
 /** Both log stores by themselves: what Delta asks of `io.delta.storage.LogStore`. */
 class OverlayLogStoreTest extends AnyFunSuite {

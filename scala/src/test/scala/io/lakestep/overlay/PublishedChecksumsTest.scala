@@ -9,7 +9,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.delta.lakestep.PublishedChecksums
 import io.lakestep.{Clock, Json}
-import io.lakestep.log.{LogFileName, CommitMark, MarkKind}
+import io.lakestep.log.{CommitMark, LogFileName, MarkKind}
 import io.lakestep.storage.MemoryStore
 
 /** A checksum is of the commit that stands in its slot, also when that changes while it is put. */

@@ -8,10 +8,10 @@ import org.apache.hadoop.fs.Path
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.{Ids, LakestepException}
+import io.lakestep.commit.{Lake, ManualClock}
 import io.lakestep.log.{PinnedHeader, StatementKind}
 import io.lakestep.overlay.StagedWrites
 import io.lakestep.storage.MemoryStore
-import io.lakestep.transaction.{Lake, ManualClock}
 
 /** A statement that fails while the store fails, too. */
 final class FailedStatementSuite extends AnyFunSuite {

@@ -8,10 +8,10 @@ import scala.util.control.NonFatal
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import io.lakestep.LakestepException
+import io.lakestep.commit.{CommitObserver, CommitOutcome, ConflictCheck, ConflictRules, Database, DatabaseOptions, Finding, IsolationLevel, OurChanges, PublishExecutor}
 import io.lakestep.log.{DeletionVectors, LogCommit, RowSets, TableLog, TablePath, VectorChange}
 import io.lakestep.storage.ObjectStores
 import io.lakestep.timeline.Rule
-import io.lakestep.transaction.{CommitObserver, CommitOutcome, ConflictCheck, ConflictRules, Database, DatabaseOptions, Finding, IsolationLevel, OurChanges, PublishExecutor}
 
 /**
  * One history: a scenario drawn from a seed, run to its end and judged.

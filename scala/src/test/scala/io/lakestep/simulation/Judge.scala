@@ -1,8 +1,8 @@
 package io.lakestep.simulation
 
+import io.lakestep.commit.{CommitOutcome, TransactionStatus}
 import io.lakestep.log.{AddFile, FileAction, LogCommit, MarkKind, MetaData, RemoveFile, TablePath}
 import io.lakestep.timeline.{AbortEntry, Aborting, CommitEntry, Completed, Conflict, EntryTable, Rule}
-import io.lakestep.transaction.{CommitOutcome, TransactionStatus}
 
 /**
  * Holds a finished history against the invariants and names every one that is broken.

@@ -5,9 +5,9 @@ import java.util.SplittableRandom
 import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
+import io.lakestep.commit.{BeginRequest, BegunTransaction, CommitOutcome, Database, IsolationLevel}
 import io.lakestep.log.{AddFile, RemoveFile, TableLog, TablePath}
 import io.lakestep.timeline.Conflict
-import io.lakestep.transaction.{BeginRequest, BegunTransaction, CommitOutcome, Database, IsolationLevel}
 
 /**
  * One session of ours: begins, pins, stages and commits as a Spark session does, through the

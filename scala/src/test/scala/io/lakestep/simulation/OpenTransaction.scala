@@ -2,9 +2,9 @@ package io.lakestep.simulation
 
 import java.util.SplittableRandom
 
+import io.lakestep.commit.{BegunTransaction, Database, FirstTouch, IsolationLevel, Pin, ReadTable, Rerun, WrittenTable}
 import io.lakestep.log.{Action, AddFile, ForeignWriters, LogCommit, MetaData, PinnedHeader, ReadSet, RemoveFile, ReplayedState, TableLog, TablePath}
 import io.lakestep.storage.PutOutcome
-import io.lakestep.transaction.{BegunTransaction, Database, FirstTouch, IsolationLevel, Pin, ReadTable, Rerun, WrittenTable}
 
 /** A statement of a transaction: it writes a table, or only reads it. */
 final case class Statement(table: String, writes: Boolean)

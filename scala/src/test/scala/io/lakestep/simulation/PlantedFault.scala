@@ -1,6 +1,6 @@
 package io.lakestep.simulation
 
-import io.lakestep.transaction.Amendments
+import io.lakestep.commit.Amendments
 
 /**
  * What keeps a history whole: the safeguards of the protocol's code, and those that its callers and

@@ -1,6 +1,6 @@
 package io.lakestep.simulation
 
-import io.lakestep.transaction.{CommitOutcome, TransactionStatus}
+import io.lakestep.commit.{CommitOutcome, TransactionStatus}
 
 /** The rows that a commit takes out of a table and those that it brings. */
 final case class RowChange(takes: Set[Row], brings: Set[Row])

@@ -3,7 +3,7 @@ package io.lakestep.simulation
 import scala.collection.mutable
 
 import io.lakestep.Json
-import io.lakestep.log.{AddFile, ForeignWriters, LogCommit, CommitMark, MarkKind, MetaData, Protocol, RemoveFile, TableLog, TablePath}
+import io.lakestep.log.{AddFile, CommitMark, ForeignWriters, LogCommit, MarkKind, MetaData, Protocol, RemoveFile, TableLog, TablePath}
 import io.lakestep.timeline.{CommitEntry, Completed, Outcome, RolledBack, TimelineCodec, TimelineEntry}
 
 /** A mark of ours in a log, and its slot. */

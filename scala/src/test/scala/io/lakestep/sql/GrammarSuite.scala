@@ -5,7 +5,7 @@ import java.nio.file.{Files, Paths}
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.LakestepException
-import io.lakestep.transaction.TransactionModes
+import io.lakestep.commit.TransactionModes
 
 /** The texts of `sql-grammar/statements`, each parsed as its file says. */
 class GrammarSuite extends AnyFunSuite {

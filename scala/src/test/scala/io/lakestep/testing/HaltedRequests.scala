@@ -4,10 +4,10 @@ import java.util.concurrent.atomic.AtomicInteger
 
 import org.apache.hadoop.conf.Configuration
 
+import io.lakestep.commit.{CommitObserver, CommitOutcome, Crash, Lake, ManualClock, RecoveryReport, TwoTables}
 import io.lakestep.log.ForeignWriters
 import io.lakestep.storage.{HadoopStores, ObjectStore, ObjectStores, PutOutcome, StoredFile}
 import io.lakestep.timeline.{CommitEntry, EntryTable}
-import io.lakestep.transaction.{CommitObserver, CommitOutcome, Crash, Lake, ManualClock, RecoveryReport, TwoTables}
 
 /** A store whose client stops for ever at one of its requests, before its effect or after it. */
 private final class HaltingStore(inner: ObjectStore, at: Int, after: Boolean) extends ObjectStore {

@@ -9,8 +9,8 @@ import scala.util.Using
 
 import org.apache.hadoop.fs.{FileStatus, LocalFileSystem, Path}
 
+import io.lakestep.commit.CommitObserver
 import io.lakestep.timeline.{CommitEntry, EntryTable, Outcome, RolledBack}
-import io.lakestep.transaction.CommitObserver
 
 /**
  * Halts a client at the steps of a commit that it was ordered to, until it is told to go on.

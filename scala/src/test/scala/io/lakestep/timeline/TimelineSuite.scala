@@ -3,9 +3,9 @@ package io.lakestep.timeline
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.{Ids, Json, LakestepException}
+import io.lakestep.commit.ManualClock
 import io.lakestep.log.{ReadScan, ReadSet, RowFilter}
 import io.lakestep.storage.MemoryStore
-import io.lakestep.transaction.ManualClock
 
 final class TimelineSuite extends AnyFunSuite {
 

@@ -1,0 +1,47 @@
+package io.lakestep.commit
+
+/**
+ * The safeguards of the protocol, one by one; everything that runs for users has all of them.
+ *
+ * The simulation takes one away at a time to show that it notices. Each field says what is lost.
+ *
+ * @param closes CLOSE commits in unpublished tables: a sleeping helper publishes after the rollback
+ * @param decidesFirst `aborting` before any undo: helpers of different opinion undo and complete
+ * @param marksBoundPins floor and ceiling of pins: a reader's snapshot is torn
+ * @param timelineFirst reading the timeline before the logs: an ordered entry aborts needlessly
+ * @param partsInMarks part numbers: the first of several commits passes for all
+ * @param endsWithResidue ending an entry that cannot be undone whole: nobody can ever finish it
+ * @param listsFirst listing before walking, and asking the state where the log was cleaned up
+ * @param checksAfterPut looking for a newer checkpoint after a put: a delayed put lands below it
+ * @param obeysAborts ABORT entries: a collector deletes the files of a live transaction
+ * @param binds one timeline per table: a reader of a second root sees a torn snapshot
+ * @param reservesFirst fences in all reserved tables ahead of publishing: what is visible is undone
+ * @param conflictCapableFirst publishing those first: an append is undone needlessly
+ * @param helpsReads helping entries that write what was read: SERIALIZABLE is not
+ * @param timelineBeforeBindings a query's reading of the timeline before it looks for bindings: the
+ *   first transaction of two tables is read by halves
+ * @param readsForgotten reading entries again that are no longer in memory: a long transaction reads a
+ *   torn snapshot
+ * @param checksKeptPins pinning again what a re-run keeps: it reads two snapshots
+ */
+private[lakestep] final case class Amendments(
+    closes: Boolean = true,
+    decidesFirst: Boolean = true,
+    marksBoundPins: Boolean = true,
+    timelineFirst: Boolean = true,
+    partsInMarks: Boolean = true,
+    endsWithResidue: Boolean = true,
+    listsFirst: Boolean = true,
+    checksAfterPut: Boolean = true,
+    obeysAborts: Boolean = true,
+    binds: Boolean = true,
+    reservesFirst: Boolean = true,
+    conflictCapableFirst: Boolean = true,
+    helpsReads: Boolean = true,
+    timelineBeforeBindings: Boolean = true,
+    readsForgotten: Boolean = true,
+    checksKeptPins: Boolean = true)
+
+private[lakestep] object Amendments {
+  val all: Amendments = Amendments()
+}

@@ -1,0 +1,88 @@
+package io.lakestep.commit
+
+import scala.util.Try
+import scala.util.control.NonFatal
+
+import io.lakestep.log.TablePath
+
+/**
+ * What VACUUM TRANSACTIONS did.
+ *
+ * @param aborted transactions that were ended by an ABORT entry
+ * @param folders staging folders that were removed, of these and of transactions that had ended
+ * @param failed tables that could not be looked at, with the reason
+ */
+final case class CollectionReport(
+    aborted: Vector[String],
+    folders: Int,
+    failed: Vector[(String, Throwable)])
+
+/**
+ * Step 10: removes what dead clients left. A transaction that has not ended and is older than asked
+ * is first ended in the timeline, so that its owner, should it live, finds that at COMMIT; only
+ * then its files go. Staged commits are looked for in the tables of the timeline. A temporary file
+ * belongs to one put: without it that of a living writer fails, and has had no effect.
+ */
+private[commit] final class Collector(world: World, abort: Vector[String] => Vector[String]) {
+  import world._
+
+  /** @param before times of the store; what is younger is left alone */
+  def apply(before: Long): CollectionReport = {
+    val staged = timeline.refresh().tables.map { case (path, log) =>
+      path -> (try Right(segments(path, log, before))
+      catch { case NonFatal(e) => Left(e) })
+    }
+    val found = staged.collect { case (path, Right(segments)) => path -> segments }
+    val old = (timeline.requestedBefore(before) ++ found.flatMap(_._2)).distinct
+    val done = ended(old)
+    val aborted = abort(old.filterNot(done))
+    timeline.refresh()
+    val hasEnded = done ++ ended(old.filterNot(done))
+    val removed = for ((path, segments) <- found; id <- segments if hasEnded(id)) yield {
+      stores.forPath(path).deleteFolder(TablePath.staging(path, id))
+      id
+    }
+    old.diff(aborted).filter(hasEnded).foreach(timeline.deleteRequested)
+    val temporary = found.map { case (path, _) => TablePath.temporary(path) } ++ timeline.temporary
+    val failed = staged.collect { case (path, Left(e)) => path -> e } ++
+      temporary.flatMap(folder =>
+        Try(removeOld(folder, before)).failed.toOption.map(folder -> _)
+      )
+    CollectionReport(aborted, removed.size, failed)
+  }
+
+  private def removeOld(folder: String, before: Long): Unit = {
+    val store = stores.forPath(folder)
+    store.list(folder, "").filter(_.modifiedMs < before).foreach(f =>
+      store.delete(s"$folder/${f.name}")
+    )
+  }
+
+  /** Transactions with staged commits in a table, all of which are old. */
+  private def segments(path: String, log: String, before: Long): Vector[String] =
+    if (!Bindings.read(stores, path).exists(_.log == log)) Vector.empty
+    else {
+      val store = stores.forPath(path)
+      store.folders(TablePath.stagings(path)).filter(Collector.Id.matches).filter { id =>
+        store.list(TablePath.staging(path, id), "").forall(_.modifiedMs < before)
+      }
+    }
+
+  /**
+   * Those whose files nobody needs any more: they never get an entry, or theirs is finished. What
+   * says so is durable before they are deleted.
+   */
+  private def ended(ids: Vector[String]): Set[String] = {
+    val aborted = for (id <- ids; entry <- timeline.known.aborted(id)) yield id -> entry
+    val finished = timeline.entriesOf(ids.toSet).collect {
+      case (id, status) if status.isFinished => id -> status.entry.number
+    }
+    keep(aborted.map(_._2).distinct.map(timeline.entryFile): _*)
+    keep(finished.values.toSeq.map(timeline.outcomeFile): _*)
+    aborted.map(_._1).toSet ++ finished.keySet
+  }
+}
+
+private object Collector {
+  val Id: scala.util.matching.Regex = "t[0-9a-f]{32}".r
+}

@@ -1,0 +1,57 @@
+package io.lakestep.commit
+
+import io.lakestep.timeline.{CommitEntry, EntryTable, Outcome, RolledBack}
+
+/**
+ * Is told of every numbered step of the protocol, so that a test can interleave or crash there.
+ *
+ * Called on the thread that does the step. What a method throws ends the client's work at that
+ * point, as a crash would. `before…` is told ahead of the request to the store, the rest after it.
+ */
+trait CommitObserver {
+  def beforeRequested(transaction: String): Unit = ()
+  def requested(transaction: String): Unit = ()
+
+  /** Step 1. */
+  def bound(tablePath: String): Unit = ()
+
+  /** Step 3. */
+  def pinned(transaction: String, tablePath: String, version: Long): Unit = ()
+
+  /** Step 4. */
+  def flattened(transaction: String, tablePath: String): Unit = ()
+
+  /** Step 5a. */
+  def timelineRead(transaction: String, next: Long): Unit = ()
+
+  /** Step 5b. */
+  def helped(transaction: String): Unit = ()
+
+  /** Step 5c. */
+  def validated(transaction: String): Unit = ()
+
+  /** Step 6. */
+  def beforeOrder(entry: CommitEntry): Unit = ()
+  def ordered(entry: CommitEntry): Unit = ()
+
+  /** Step 7; `slot` is where the part is put next. */
+  def beforePublish(entry: CommitEntry, table: EntryTable, part: Int, slot: Long): Unit = ()
+  def published(entry: CommitEntry, table: EntryTable, part: Int, slot: Long): Unit = ()
+
+  /** Step 8. */
+  def beforeDecision(entry: CommitEntry, outcome: Outcome): Unit = ()
+  def decided(entry: CommitEntry, outcome: Outcome): Unit = ()
+
+  /** Step 9; `slot` is where the CLOSE or UNDO commit is put next. */
+  def beforeSettle(entry: CommitEntry, table: EntryTable, slot: Long): Unit = ()
+  def settled(entry: CommitEntry, table: EntryTable, slot: Long): Unit = ()
+  def beforeRolledBack(entry: CommitEntry): Unit = ()
+  def rolledBack(entry: CommitEntry, end: RolledBack): Unit = ()
+
+  /** After the end: staged files and the REQUESTED file are about to go. */
+  def beforeCleanUp(transaction: String): Unit = ()
+}
+
+object CommitObserver {
+  object Silent extends CommitObserver
+}

@@ -1,0 +1,406 @@
+package io.lakestep.commit
+
+import scala.annotation.tailrec
+import scala.util.control.NonFatal
+
+import io.lakestep.{Clock, Errors, Ids, LakestepException}
+import io.lakestep.log.{DeletionVectors, StateReader, TablePath}
+import io.lakestep.storage.{ObjectStores, PutOutcome}
+import io.lakestep.timeline.{AbortEntry, Aborting, CommitEntry, Completed, Conflict, EntryStatus, Timeline}
+
+/**
+ * A database: the transactions over all tables that belong to one timeline.
+ *
+ * Any number of threads may use one; there is no lock, and an open transaction never delays the
+ * COMMIT of another. Everything is done by the calling thread and the publish executor; nothing
+ * runs in the background.
+ */
+final class Database private[lakestep] (
+    val timeline: Timeline,
+    stores: ObjectStores,
+    states: StateReader,
+    vectors: DeletionVectors,
+    clock: Clock,
+    ids: Ids,
+    observer: CommitObserver,
+    options: DatabaseOptions,
+    amendments: Amendments) {
+
+  private val world =
+    new World(timeline, stores, states, vectors, clock, ids, observer, options, amendments)
+  private val bindings =
+    new Bindings(stores, () => timeline.existingId, ids, observer, amendments, world.keep(_))
+  private val finish = new Finish(world)
+  private val pins = new Pins(world, bindings)
+  private val commits = new Commit(world, bindings, finish)
+
+  /**
+   * Step 2: a transaction that reads the longest prefix of finished entries.
+   *
+   * Unless it is READ ONLY it first helps what is unfinished, so it sees every COMMIT that had
+   * returned, anywhere, before this call; an entry that this client cannot finish is left out.
+   * READ ONLY puts nothing anywhere. Condition: LAKESTEP_SNAPSHOT_BEHIND_DATABASE when the prefix is
+   * older than `notBefore`.
+   */
+  def begin(request: BeginRequest): BegunTransaction = {
+    val now = clock.nowMs()
+    val view =
+      if (request.readOnly) {
+        if (timeline.existingId.isEmpty) timeline.known else timeline.refresh()
+      } else {
+        timeline.id
+        helpAll()
+        timeline.known
+      }
+    if (view.finished < request.notBefore) {
+      val blocking = view.unfinished.headOption
+      throw Errors(
+        "LAKESTEP_SNAPSHOT_BEHIND_DATABASE",
+        "snapshot" -> view.finished.toString,
+        "seen" -> request.notBefore.toString,
+        "entry" -> blocking.fold("none")(_.number.toString),
+        "tables" -> blocking.fold("none")(_.tables.map(_.name).mkString(", "))
+      )
+    }
+    // A later commit of others may rest on an entry that is left out.
+    val timeMs = view.unfinished.headOption.fold(now)(_.timeMs.min(now))
+    val txn = BegunTransaction(
+      s"t${ids.nextHex()}",
+      request.name,
+      request.user,
+      request.application,
+      view.finished,
+      view.snapshot,
+      timeMs,
+      request.isolation,
+      request.readOnly
+    )
+    if (!request.readOnly) {
+      observer.beforeRequested(txn.id)
+      timeline.putRequested(txn.requested)
+      observer.requested(txn.id)
+    }
+    txn
+  }
+
+  /**
+   * Step 3: the version of the table that the transaction reads; see `Pins`.
+   *
+   * Asking again may give another answer: the caller keeps the first.
+   *
+   * @param notBelow newest version that this session has read or written, -1 for none
+   */
+  def pin(txn: BegunTransaction, tablePath: String, notBelow: Long): Long =
+    pinned(txn, tablePath, notBelow).version
+
+  /** As `pin`, with what tells the version from that of another table at the same path. */
+  def pinned(txn: BegunTransaction, tablePath: String, notBelow: Long): Pin =
+    pins(txn, tablePath, notBelow)
+
+  /** Whether the table that was pinned is still at its path, as far as its log tells. */
+  def isThere(tablePath: String, pin: Pin): Boolean = pin.version < 0 || {
+    val tail = world.log(tablePath).tail(pin.version)
+    def binding = Bindings.read(stores, TablePath.normalise(tablePath)).map(_.log)
+    // Where the commit file was cleaned up before the pin, only the binding can tell.
+    tail.head.exists(_ >= pin.version) && pin.isIn(tail) &&
+    (pin.slot.isDefined || pin.isOf(binding))
+  }
+
+  /**
+   * Step 13: where a transaction goes on whose COMMIT met a conflict before the order point. The
+   * statements before `statement` read and staged nothing but what the snapshot of now has, too.
+   *
+   * None when the conflict is over no table of the transaction, so that it has ended. Stages and
+   * removes nothing.
+   */
+  def rerun(txn: BegunTransaction, touched: Seq[FirstTouch], conflict: Conflict): Option[Rerun] =
+    touched.find(t => TablePath.normalise(t.path) == TablePath.normalise(conflict.path)).map {
+      met =>
+        helpAll()
+        val base = timeline.known.snapshot
+        val now = txn.copy(
+          snapshot = math.max(base.number, txn.snapshot),
+          base = if (base.number > txn.snapshot) base else txn.base,
+          requestedAtMs = math.max(clock.nowMs(), txn.requestedAtMs)
+        )
+        val changed = touched.filter(_.statement < met.statement).sortBy(_.statement)
+          .find(!isUnchanged(now, _))
+        Rerun(changed.getOrElse(met).statement, now)
+    }
+
+  private def isUnchanged(now: BegunTransaction, table: FirstTouch): Boolean =
+    try
+      !amendments.checksKeptPins ||
+        table.pin.slot.isDefined && {
+          val again = pinned(now, table.path, table.pin.version)
+          again.copy(log = None) == table.pin.copy(log = None) && table.pin.isOf(again.log)
+        }
+    catch { case NonFatal(_) => false }
+
+  /**
+   * Versions of tables that belong to one snapshot, for a query outside a transaction: no commit of
+   * ours that is not finished, and of no finished one only a part. Puts nothing, helps nobody.
+   *
+   * One reading of the timeline, and nothing more where the versions given are such a snapshot.
+   *
+   * @param seen by path, the version that a reader has loaded before this call
+   * @param notBelow by path, the newest version that the reader has met before
+   * @return the versions to read; as seen for a table that does not belong to this timeline
+   *
+   * Condition: LAKESTEP_SNAPSHOT_BEHIND_SESSION, when what the reader has met stands above a part of
+   * an unfinished entry.
+   */
+  def consistent(
+      seen: Map[String, Long],
+      notBelow: Map[String, Long] = Map.empty): Map[String, Long] = {
+    def bound = for {
+      path <- seen.keySet
+      binding <- bindingOf(path)
+      if timeline.existingId.contains(binding.timeline)
+    } yield path -> binding.log
+    val early = Option.unless(amendments.timelineBeforeBindings)(bound)
+    // After the versions: what is in them has its entry in this reading.
+    val view = if (timeline.existingId.isEmpty) timeline.known else timeline.refresh()
+    // After the reading: the tables of its entries are bound.
+    val logs = early.getOrElse(bound)
+    // What is finished after an unfinished entry has written none of its tables (5b), so only those
+    // are read as they were before it. What was loaded may have been taken back since.
+    def reader(log: String): BegunTransaction = {
+      val blocking = view.unfinished.find(_.tables.exists(_.log == log))
+      BegunTransaction(
+        "reader",
+        None,
+        "",
+        "",
+        blocking.fold(view.next)(_.number) - 1,
+        view.snapshot,
+        // Foreign commits have no place among ours: the newest below the first mark is as good.
+        Long.MaxValue,
+        IsolationLevel.Snapshot,
+        readOnly = true
+      )
+    }
+    val blocked = view.unfinished.flatMap(_.tables.map(_.log)).toSet
+    val moved = logs.filter { case (path, log) =>
+      blocked(log) || view.lastSlot(log).exists(_ > seen(path))
+    }
+    seen ++ moved.map { case (path, log) =>
+      path -> pin(reader(log), path, notBelow.getOrElse(path, -1L))
+    }
+  }
+
+  /** None where no transaction can be: a query may read such a store beside others. */
+  private def bindingOf(path: String): Option[Binding] =
+    try Bindings.read(stores, TablePath.normalise(path))
+    catch {
+      case e: LakestepException if e.getCondition == "LAKESTEP_STORE_WITHOUT_PUT_IF_ABSENT" => None
+    }
+
+  /**
+   * Steps 4 to 9: makes the staged commits of all tables visible, or none.
+   *
+   * Reads the staged commits itself. What throws has changed nothing: conditions of flattening,
+   * of the stores, LAKESTEP_TABLE_OF_ANOTHER_TIMELINE, LAKESTEP_TABLE_TWICE, LAKESTEP_TABLE_IS_A_COPY, and
+   * LAKESTEP_ENTRY_UNFINISHED when an earlier entry on these tables cannot be finished here.
+   *
+   * @param reads tables that were only read; they count under SERIALIZABLE
+   */
+  def commit(
+      txn: BegunTransaction,
+      tables: Seq[WrittenTable],
+      reads: Seq[ReadTable] = Nil): CommitOutcome = {
+    val outcome = commits(txn, tables, reads)
+    outcome match {
+      case CommitOutcome.NothingToCommit => discard(txn, tables.map(_.path))
+      case _: CommitOutcome.Committed => timeline.checkpoint()
+      case _ => ()
+    }
+    outcome
+  }
+
+  /**
+   * ROLLBACK of a transaction that has no entry: removes its staged commits and its REQUESTED file,
+   * never a data file. Idempotent.
+   */
+  def discard(txn: BegunTransaction, tablePaths: Seq[String]): Unit = if (!txn.readOnly) {
+    atOnce(tablePaths) { path =>
+      stores.forPath(path).deleteFolder(TablePath.staging(TablePath.normalise(path), txn.id))
+    }
+    timeline.deleteRequested(txn.id)
+  }
+
+  /** Makes files durable that somebody else wrote, before something is deleted that they replace. */
+  def keep(files: String*): Unit = world.keep(files: _*)
+
+  /** The same work on different tables, on as many threads as COMMIT; throws the first failure. */
+  def atOnce[A](tables: Seq[A])(work: A => Unit): Unit = {
+    world.inParallel(tables.toVector)(work)
+    ()
+  }
+
+  /**
+   * Takes staged commits of an open transaction back: those of a statement that failed, or that is run
+   * again. What an earlier COMMIT made of them goes, too: the same changes of another version would
+   * have its name. Idempotent.
+   */
+  def dropStaged(txn: BegunTransaction, tablePath: String, versions: Seq[Long]): Unit =
+    if (versions.nonEmpty) {
+      val table = TablePath.normalise(tablePath)
+      val store = stores.forPath(tablePath)
+      versions.foreach(version => store.delete(TablePath.stagedSlot(table, txn.id, version)))
+      val folder = TablePath.staging(table, txn.id)
+      store.list(folder, "commit-").map(_.name).filter(_.startsWith("commit-"))
+        .foreach(name => store.delete(s"$folder/$name"))
+    }
+
+  /** Entries that nobody has finished yet; helps none of them. */
+  def unfinished(): Vector[CommitEntry] =
+    if (timeline.existingId.isEmpty) Vector.empty else timeline.refresh().unfinished
+
+  /** Finishes everything that is unfinished, oldest first. Any number of clients may do it at once. */
+  def recover(): RecoveryReport =
+    if (timeline.existingId.isEmpty) RecoveryReport(Vector.empty, Vector.empty) else helpAll()
+
+  /**
+   * Step 12: finishes the entries that write this table, before a statement outside a transaction
+   * builds on what one of them has published and may have to take back.
+   *
+   * One small read for a table that no transaction of this timeline has written, and another one
+   * for others. Says whether there were any. Condition: LAKESTEP_ENTRY_UNFINISHED, naming the entry and its tables.
+   */
+  def helpBeforeWrite(tablePath: String): Boolean = {
+    val entries = for {
+      binding <- Bindings.read(stores, TablePath.normalise(tablePath)).toVector
+      if timeline.existingId.contains(binding.timeline)
+      view = timeline.refresh()
+      entry <- view.unfinished
+      if entry.tables.exists(_.log == binding.log)
+      status <- view.status(entry.number)
+    } yield entry -> status.hash
+    entries.foreach { case (entry, hash) => finish.help(entry, hash) }
+    entries.nonEmpty
+  }
+
+  /**
+   * Step 10: ends transactions of others that have no entry, for ever. Those that have one already
+   * are left out. Their staged files may be deleted after this returns, not before.
+   *
+   * Gives the ids that were ended. Condition: LAKESTEP_OUTCOME_UNKNOWN.
+   */
+  def abort(transactions: Seq[String], reason: String): Vector[String] =
+    abort(transactions, reason, options.maxAttempts)
+
+  @tailrec
+  private def abort(transactions: Seq[String], reason: String, attempts: Int): Vector[String] = {
+    val view = timeline.refresh()
+    val ordered = timeline.entriesOf(transactions.toSet)
+    val open = transactions.toVector.distinct.filterNot(ordered.contains)
+    val still = open.filter(view.aborted(_).isEmpty)
+    if (still.isEmpty) tidy(open)
+    else {
+      val entry = AbortEntry(view.next, view.lastHash, clock.nowMs(), still, reason)
+      timeline.putEntry(entry) match {
+        case PutOutcome.Created => tidy(open)
+        case _ if timeline.holds(entry).contains(true) =>
+          keep(timeline.entryFile(entry.number))
+          tidy(open)
+        case PutOutcome.Unknown(cause) if attempts <= 1 =>
+          throw Errors.caused("LAKESTEP_OUTCOME_UNKNOWN", cause, "file" -> s"entry ${entry.number}")
+        case _ if attempts <= 1 =>
+          throw Errors("LAKESTEP_TIMELINE_BUSY", "attempts" -> options.maxAttempts.toString)
+        case _ => abort(transactions, reason, attempts - 1)
+      }
+    }
+  }
+
+  /**
+   * Ends the transactions without an entry that began longer ago than `olderThanMs`, and removes the
+   * staged commits of all that have ended; never a data file. Age is by this client's clock and the
+   * store's: it is policy, and a live owner that is judged dead gets a conflict at COMMIT.
+   */
+  def collect(olderThanMs: Long): CollectionReport =
+    if (timeline.existingId.isEmpty) CollectionReport(Vector.empty, 0, Vector.empty)
+    else new Collector(world, abort(_, "it was silent for long"))(clock.nowMs() - olderThanMs)
+
+  private def tidy(ids: Vector[String]): Vector[String] = {
+    ids.foreach(timeline.deleteRequested)
+    ids
+  }
+
+  /**
+   * Where a transaction is, by its id. One that is not among the recent entries is looked for in all
+   * those that were put since it began; when nothing tells when that was, in all.
+   */
+  def describe(id: String): TransactionStatus = {
+    if (timeline.existingId.isDefined) timeline.refresh()
+    timeline.entriesOf(Set(id)).get(id).map(describe)
+      .orElse(timeline.known.aborted(id).map(TransactionStatus.Aborted(_)))
+      .orElse(timeline.requested(id).map(TransactionStatus.Open(_)))
+      .getOrElse(TransactionStatus.NotFound)
+  }
+
+  private def describe(status: EntryStatus): TransactionStatus =
+    (status.entry, status.outcome, status.rolledBack) match {
+      case (entry: CommitEntry, Some(c: Completed), _) =>
+        TransactionStatus.Committed(entry, c.slots)
+      case (entry: CommitEntry, Some(a: Aborting), Some(end)) =>
+        TransactionStatus.RolledBack(entry, a.evidence, Residue.of(entry, end))
+      case (entry: CommitEntry, _, _) => TransactionStatus.InFlight(entry)
+      case (entry: AbortEntry, _, _) => TransactionStatus.Aborted(entry.number)
+    }
+
+  /** Helps oldest first; an entry that cannot be finished does not keep others from it. */
+  private def helpAll(): RecoveryReport = {
+    val view = timeline.refresh()
+    val results = view.unfinished.flatMap { entry =>
+      view.status(entry.number).map { status =>
+        entry -> (try Right(finish(entry, status.hash))
+        catch {
+          case e: LakestepException if e.getCondition == "LAKESTEP_TIMELINE_CORRUPT" => throw e
+          case NonFatal(e) => Left(e)
+        })
+      }
+    }
+    if (results.nonEmpty) timeline.refresh()
+    RecoveryReport(
+      results.collect { case (entry, Right(finished)) => entry -> finished },
+      results.collect { case (entry, Left(cause)) => entry -> cause }
+    )
+  }
+}
+
+object Database {
+
+  /** The database under `root`, the folder of `format.json`; creates nothing before it is needed. */
+  def open(
+      root: String,
+      stores: ObjectStores,
+      states: StateReader,
+      vectors: DeletionVectors,
+      clock: Clock,
+      ids: Ids,
+      observer: CommitObserver,
+      options: DatabaseOptions): Database =
+    open(root, stores, states, vectors, clock, ids, observer, options, Amendments.all)
+
+  private[lakestep] def open(
+      root: String,
+      stores: ObjectStores,
+      states: StateReader,
+      vectors: DeletionVectors,
+      clock: Clock,
+      ids: Ids,
+      observer: CommitObserver,
+      options: DatabaseOptions,
+      amendments: Amendments): Database = {
+    val base = TablePath.normalise(root)
+    val timeline = new Timeline(
+      stores.forPath(base),
+      base,
+      ids,
+      options.putAttempts,
+      options.checkpointInterval
+    )
+    new Database(timeline, stores, states, vectors, clock, ids, observer, options, amendments)
+  }
+}

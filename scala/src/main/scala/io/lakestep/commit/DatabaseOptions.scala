@@ -1,0 +1,28 @@
+package io.lakestep.commit
+
+/**
+ * How a database works; nothing here changes what it promises.
+ *
+ * @param publishExecutor runs the work on different tables, at once or one after another
+ * @param maxAttempts how often the order point may be lost before COMMIT gives up
+ * @param putAttempts how often a put without a clear answer is repeated
+ * @param publishAttempts how often a table's slot may be taken by others before this client stops
+ *   helping; the entry stays for the next one
+ * @param syncDataFiles whether data files are made durable before the order point
+ * @param conflicts what COMMIT does about entries in flight over its tables
+ * @param longestWaitMs how long `conflicts` may wait for one entry
+ * @param checkpointInterval how many entries of the timeline are between two checkpoints; up to twice
+ *   as many are kept in memory
+ * @param pause lets the calling thread wait, in milliseconds
+ */
+final case class DatabaseOptions(
+    publishExecutor: PublishExecutor = PublishExecutor.CallingThread,
+    maxAttempts: Int = 100,
+    putAttempts: Int = 5,
+    publishAttempts: Int = 10000,
+    syncDataFiles: Boolean = true,
+    rules: ConflictRules = ConflictCheck,
+    conflicts: ConflictStrategy = FirstCommitterWins,
+    longestWaitMs: Long = 600000L,
+    checkpointInterval: Int = 64,
+    pause: Long => Unit = Thread.sleep)

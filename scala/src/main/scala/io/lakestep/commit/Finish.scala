@@ -1,0 +1,184 @@
+package io.lakestep.commit
+
+import scala.util.control.NonFatal
+
+import io.lakestep.LakestepException
+import io.lakestep.log.{NetChanges, TablePath}
+import io.lakestep.timeline.{Aborting, CommitEntry, Completed, Conflict, Outcome, RolledBack, Rule}
+
+/**
+ * Steps 7 to 9: brings an ordered entry to its end, whoever owns it.
+ *
+ * The owner and every helper run exactly this; whoever is late finds the work done. Throws when this
+ * client cannot go on (no permission, a store without answers); the entry stays for the next one.
+ */
+private[commit] final class Finish(world: World) {
+  import world._
+
+  private val publish = new Publish(world)
+  private val settle = new Settle(world)
+
+  /** An entry that may have an outcome already. */
+  def apply(entry: CommitEntry, hash: String): Finished = ending(entry, hash) {
+    keep(timeline.entryFile(entry.number))
+    def changes(index: Int) = world.changes(entry, entry.tables(index))
+    outcomeOf(entry, hash).getOrElse {
+      decide(entry, hash)(lost(entry, changes).fold(publishAll(entry, changes))(Vector(_)))
+    }
+  }
+
+  /** The entry that the caller has just ordered, with its net actions table by table. */
+  def own(entry: CommitEntry, hash: String, changes: Vector[NetChanges]): Finished =
+    ending(entry, hash)(decide(entry, hash)(publishAll(entry, changes)))
+
+  /**
+   * A data file of what is not published yet is gone. The owner has looked for them just before the
+   * entry; others may come days later, when VACUUM has taken what no version names. Asked before
+   * anything is put, so that nothing is published that would have to be undone for it.
+   */
+  private def lost(entry: CommitEntry, changes: Int => NetChanges): Option[Vote] =
+    if (!options.syncDataFiles) None
+    else {
+      val files = inParallel(entry.tables.indices.toVector) { i =>
+        publish.missing(entry, i, changes(i)).map(i -> _)
+      }.flatten
+      val found = inParallel(files) { case (_, file) => stores.forPath(file).exists(file) }
+      files.zip(found).collectFirst { case ((i, file), false) =>
+        val table = entry.tables(i)
+        Vote.Conflicting(
+          Conflict.overTable(Rule.FileGone, table.name, table.path, Vector(file))
+        )
+      }
+    }
+
+  private def ending(entry: CommitEntry, hash: String)(outcome: => Outcome): Finished = {
+    val finished =
+      try end(entry, hash, outcome)
+      catch { case NonFatal(e) => ended(entry, hash).getOrElse(throw e) }
+    cleanUp(entry)
+    finished
+  }
+
+  /** Finishes the entry of another client; whoever cannot is told which one it is, whatever it is. */
+  def help(entry: CommitEntry, hash: String): Finished =
+    try apply(entry, hash)
+    catch {
+      case e: LakestepException if NamesEntry(e.getCondition) => throw e
+      case NonFatal(e) => throw unfinished(entry, String.valueOf(e.getMessage), Some(e))
+    }
+
+  private val NamesEntry = Set("LAKESTEP_ENTRY_UNFINISHED", "LAKESTEP_TIMELINE_CORRUPT")
+
+  /** The end that others gave the entry meanwhile; they have also deleted its staged files. */
+  private def ended(entry: CommitEntry, hash: String): Option[Finished] =
+    outcomeOf(entry, hash).flatMap {
+      case c: Completed => Some(Finished.Completed(c.slots))
+      case a: Aborting =>
+        timeline.readRolledBack(entry.number, hash)
+          .map(end => Finished.RolledBack(a.evidence, Residue.of(entry, end)))
+    }
+
+  /** The outcome that somebody has put, durable before anybody is told of it. */
+  private def outcomeOf(entry: CommitEntry, hash: String): Option[Outcome] = {
+    val outcome = timeline.readOutcome(entry.number, hash)
+    if (outcome.isDefined) keep(timeline.outcomeFile(entry.number))
+    outcome
+  }
+
+  private def end(entry: CommitEntry, hash: String, outcome: Outcome): Finished = outcome match {
+    case c: Completed => Finished.Completed(c.slots)
+    case a: Aborting => rollBack(entry, hash, a)
+  }
+
+  /** Steps 7 and 8. */
+  private def decide(entry: CommitEntry, hash: String)(publishing: => Vector[Vote]): Outcome = {
+    val votes = publishing
+    val existing =
+      if (votes.exists(_.isInstanceOf[Vote.Settled])) outcomeOf(entry, hash) else None
+    existing.getOrElse {
+      val conflict = votes.collectFirst {
+        case Vote.Conflicting(c) => c
+        case Vote.Settled(c) => c
+      }
+      val outcome = conflict match {
+        case Some(c) => Aborting(entry.number, hash, clock.nowMs(), c)
+        case None =>
+          Completed(
+            entry.number,
+            hash,
+            clock.nowMs(),
+            votes.collect { case Vote.Published(s) => s }
+          )
+      }
+      if (conflict.isDefined && !amendments.decidesFirst)
+        entry.tables.indices.foreach(settle(entry, _))
+      observer.beforeDecision(entry, outcome)
+      val decided = timeline.decide(outcome)
+      if (decided ne outcome) keep(timeline.outcomeFile(entry.number))
+      observer.decided(entry, decided)
+      decided
+    }
+  }
+
+  /**
+   * Fences first; then what foreign commits may still conflict with, then what is closed to them or
+   * fenced, then blind appends. Each group at once, and only when all that was before it is in.
+   */
+  private def publishAll(entry: CommitEntry, changes: Int => NetChanges): Vector[Vote] = {
+    val all = entry.tables.indices.toVector
+    def isReserved(i: Int) = entry.tables(i).reserve.isDefined
+    val fences = if (amendments.reservesFirst) all.filter(isReserved) else Vector.empty
+    val reserved = inParallel(fences)(i => publish.reserve(entry, i, changes(i)))
+    val groups =
+      if (amendments.conflictCapableFirst) {
+        val (capable, appends) = all.partition(entry.tables(_).conflictCapable)
+        val (guarded, open) = capable.partition(i => isReserved(i) || entry.tables(i).closed)
+        Vector(open, guarded, appends)
+      } else Vector(all.reverse)
+    if (!reserved.forall(isIn)) reserved
+    else
+      groups.foldLeft(Vector.empty[(Int, Vote)]) { (votes, group) =>
+        if (votes.forall(v => isIn(v._2)))
+          votes ++ inParallel(group)(i => i -> publish(entry, i, changes(i)))
+        else votes
+      }.sortBy(_._1).map(_._2)
+  }
+
+  private def isIn(vote: Vote): Boolean = vote.isInstanceOf[Vote.Published]
+
+  /** Step 9. */
+  private def rollBack(entry: CommitEntry, hash: String, aborting: Aborting): Finished = {
+    val end = timeline.readRolledBack(entry.number, hash).getOrElse {
+      val settled = inParallel(entry.tables.indices.toVector)(settle(entry, _))
+      observer.beforeRolledBack(entry)
+      val put = timeline.endRollback(RolledBack(entry.number, hash, clock.nowMs(), settled))
+      observer.rolledBack(entry, put)
+      put
+    }
+    Finished.RolledBack(aborting.evidence, Residue.of(entry, end))
+  }
+
+  /** Removes what nobody needs any more; nothing that goes wrong here matters. */
+  private def cleanUp(entry: CommitEntry): Unit = {
+    def attempt(work: => Unit): Unit =
+      try work
+      catch { case NonFatal(_) => () }
+    val id = entry.transaction.id
+    attempt(observer.beforeCleanUp(id))
+    attempt(inParallel(entry.tables) { t =>
+      attempt(stores.forPath(t.path).deleteFolder(TablePath.staging(t.path, id)))
+    })
+    attempt(timeline.deleteRequested(id))
+  }
+}
+
+private[lakestep] object Residue {
+
+  /** Of these what can still be seen. */
+  def visible(residue: Vector[String]): Vector[String] =
+    residue.filterNot(text => Settle.Gone.residue.exists(gone => text.endsWith(s": $gone")))
+
+  /** What a rolled-back entry had to leave, each with its table. */
+  def of(entry: CommitEntry, end: RolledBack): Vector[String] =
+    entry.tables.zip(end.tables).flatMap { case (t, s) => s.residue.map(r => s"${t.name}: $r") }
+}

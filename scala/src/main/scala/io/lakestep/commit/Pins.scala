@@ -1,0 +1,186 @@
+package io.lakestep.commit
+
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.annotation.tailrec
+
+import io.lakestep.Errors
+import io.lakestep.log.{CommitMark, LogTail, StateMark, TableLog, TablePath}
+import io.lakestep.timeline.{CommitEntry, Completed, EntryStatus, LastMark, TimelineView}
+
+/**
+ * Step 3: the version of a table that belongs to a snapshot.
+ *
+ * Never splits one of our transactions, whatever the clocks say: marks bound the version below and
+ * above, and times only place foreign commits in between.
+ */
+private[commit] final class Pins(world: World, bindings: Bindings) {
+  import world._
+
+  private val late = new LateCommits(world)
+
+  /** The floor of each log that was last found to be ours. */
+  private val verifiedFloors = new ConcurrentHashMap[String, LastMark]
+
+  /**
+   * @param notBelow newest version that this session has read or written, -1 for none; a log that has
+   *   no such version is that of a table made anew
+   *
+   * Conditions: LAKESTEP_TABLE_OF_ANOTHER_TIMELINE, LAKESTEP_TABLE_OVERWRITTEN,
+   * LAKESTEP_SNAPSHOT_BEHIND_SESSION, LAKESTEP_SNAPSHOT_GONE, LAKESTEP_NOT_A_TABLE.
+   */
+  def apply(txn: BegunTransaction, path: String, notBelow: Long): Pin = {
+    val binding = bindings.find(path)
+    val table = log(path)
+    val floor = binding.filter(_ => amendments.marksBoundPins)
+      .flatMap(b => txn.base.lastMark(b.log))
+    val marked = floor.fold(-1L)(_.slot)
+    // The log before the timeline: every mark in this listing has its entry in a later reading.
+    val tail = table.tail(marked)
+    val head = tail.head.getOrElse(throw notATable(path, table, marked))
+    if (head < marked) throw overwritten(path, marked)
+    val lowest = if (notBelow > head) marked else marked.max(notBelow)
+    // A table that was bound since then may hold marks in this listing, so it is looked up again.
+    val bound = binding.orElse(bindings.find(path))
+    val ceiling = bound.filter(_ => amendments.marksBoundPins)
+      .flatMap(b => ceilingOf(txn, b.log, table, tail, head)).getOrElse(head).min(head)
+    if (lowest > ceiling) throw Errors(
+      "LAKESTEP_SNAPSHOT_BEHIND_SESSION",
+      "table" -> path,
+      "version" -> lowest.toString,
+      "snapshot" -> txn.snapshot.toString
+    )
+    for (mark <- floor; b <- binding) verify(txn, b.log, table, mark)
+    val version = newest(table, tail, ceiling, lowest, txn.requestedAtMs)
+    if (tail.slot(version).isEmpty && !tail.checkpoints.contains(version)) throw gone(path, version)
+    if (bound.exists(b => late.mayBeIn(table, b.log, version, tail))) throw gone(path, version)
+    observer.pinned(txn.id, path, version)
+    Pin(version, tail.slot(version).map(World.stamp), bound.map(_.log))
+  }
+
+  /** The slot before the first mark of an entry after the snapshot, if there is such a mark. */
+  private def ceilingOf(
+      txn: BegunTransaction,
+      log: String,
+      table: TableLog,
+      tail: LogTail,
+      head: Long): Option[Long] = {
+    val view = if (timeline.isCurrent) timeline.known else timeline.refresh()
+    firstWriter(view, txn, log).flatMap { case (status, entry, index) =>
+      val written = entry.tables(index)
+      val said = status.outcome.collect {
+        case c: Completed => c.slots.lift(index).filter(_.size == written.commits)
+      }.flatten.flatMap(_.headOption)
+      // Where the log had been cleaned up the outcome names a later version.
+      said.filter(table.read(_).exists(_.mark.exists(_.entry == entry.number))).orElse(firstMark(
+        table,
+        tail,
+        written.tableId,
+        (written.base + 1).max(tail.from),
+        head,
+        txn.snapshot
+      )).map(_ - 1)
+    }
+  }
+
+  /** The first entry after the snapshot that writes a log; with the table's index in it. */
+  private def firstWriter(
+      view: TimelineView,
+      txn: BegunTransaction,
+      log: String): Option[(EntryStatus, CommitEntry, Int)] = {
+    val isForgotten = view.first > txn.snapshot + 1 &&
+      view.snapshot.logs.get(log).exists(_.lastEntry > txn.snapshot)
+    if (!isForgotten || !amendments.readsForgotten) view.writers(log, txn.snapshot).headOption
+    else timeline.after(txn.base).map(_.entry).collectFirst {
+      case c: CommitEntry if c.number > txn.snapshot && c.tables.exists(_.log == log) =>
+        (timeline.status(c.number), c, c.tables.indexWhere(_.log == log))
+    }
+  }
+
+  @tailrec
+  private def firstMark(
+      table: TableLog,
+      tail: LogTail,
+      tableId: String,
+      version: Long,
+      head: Long,
+      snapshot: Long): Option[Long] =
+    if (version > head) None
+    else
+      table.read(version) match {
+        case None =>
+          val below = tail.checkpoints.find(_ >= version).getOrElse(throw gone(table.path, version))
+          if (isMarked(table.path, tableId, below, snapshot)) throw gone(table.path, version)
+          firstMark(table, tail, tableId, below + 1, head, snapshot)
+        case Some(c)
+            if c.mark.exists(m => timeline.existingId.contains(m.timeline) && m.entry > snapshot) =>
+          Some(version)
+        case _ => firstMark(table, tail, tableId, version + 1, head, snapshot)
+      }
+
+  /** Whether a version, whose log was cleaned up, may hold a commit of an entry after the snapshot. */
+  private def isMarked(path: String, tableId: String, version: Long, snapshot: Long): Boolean = {
+    val state = states.stateAt(path, version)
+    state.metadataId != tableId ||
+    state.txnVersion(CommitMark.appId(timeline.id, tableId))
+      .exists(StateMark.of(_).entry > snapshot)
+  }
+
+  /**
+   * A floor without our mark was overwritten by a writer that does not create files atomically,
+   * unless the mark was cleaned up and the slot only follows it: then the state has the mark.
+   */
+  private def verify(txn: BegunTransaction, log: String, table: TableLog, floor: LastMark): Unit =
+    if (verifiedFloors.get(log) != floor) {
+      table.read(floor.slot).foreach { commit =>
+        val isOurs = commit.mark.exists(m => m.timeline == timeline.id && m.entry == floor.entry)
+        if (!isOurs && !isInState(txn, log, table.path, floor))
+          throw overwritten(table.path, floor.slot)
+      }
+      verifiedFloors.put(log, floor)
+      ()
+    }
+
+  private def isInState(
+      txn: BegunTransaction,
+      log: String,
+      path: String,
+      floor: LastMark): Boolean =
+    txn.base.logs.get(log).exists { state =>
+      states.stateAt(path, floor.slot).txnVersion(CommitMark.appId(timeline.id, state.tableId))
+        .exists(StateMark.of(_).entry >= floor.entry)
+    }
+
+  /** The last version from `lowest` to `ceiling` whose time is not after `timeMs`. */
+  private def newest(
+      table: TableLog,
+      tail: LogTail,
+      ceiling: Long,
+      lowest: Long,
+      timeMs: Long): Long = {
+    val oldest = lowest.max(0L).max(tail.slots.headOption.map(_.version).getOrElse(ceiling))
+    @tailrec
+    def down(version: Long, stamped: Boolean): Long =
+      if (version <= oldest) version.max(lowest)
+      else {
+        val inCommit =
+          if (stamped) table.read(version).flatMap(_.info).flatMap(_.inCommitTimestampMs) else None
+        val time = inCommit.orElse(tail.slot(version).map(_.modifiedMs))
+        if (time.forall(_ <= timeMs)) version else down(version - 1, inCommit.isDefined)
+      }
+    down(ceiling, stamped = true)
+  }
+
+  private def notATable(path: String, table: TableLog, lowest: Long): Throwable =
+    if (lowest <= 0 || table.isGone) Errors("LAKESTEP_NOT_A_TABLE", "table" -> path)
+    else overwritten(path, lowest)
+
+  private def overwritten(path: String, version: Long): Throwable = Errors(
+    "LAKESTEP_TABLE_OVERWRITTEN",
+    "table" -> path,
+    "file" -> TablePath.slot(path, version)
+  )
+
+  private def gone(path: String, version: Long): Throwable =
+    Errors("LAKESTEP_SNAPSHOT_GONE", "table" -> path, "version" -> version.toString)
+}

@@ -1,0 +1,371 @@
+package io.lakestep.commit
+
+import scala.annotation.tailrec
+import scala.util.control.NonFatal
+
+import io.lakestep.Errors
+import io.lakestep.log.{CommitMark, DomainMetadata, ForeignWriters, LogCommit, LogTail, MarkKind, MarkStatus, NetChanges, Protocol, ReadSet, RowTracking, Slot, StateMark, TableLog, TablePath, TableState}
+import io.lakestep.storage.PutOutcome
+import io.lakestep.timeline.{CommitEntry, Conflict, EntryTable, Rule, SlotStamp}
+
+/** What one table's log says about an entry. */
+private[commit] sealed trait Vote
+
+private[commit] object Vote {
+
+  /** Every part is in the log; slots whose commits were cleaned up meanwhile are left out. */
+  final case class Published(slots: Vector[Long]) extends Vote
+  final case class Conflicting(conflict: Conflict) extends Vote
+
+  /** A close, an undo, or a later entry stands in the log: an outcome exists, and is obeyed. */
+  final case class Settled(conflict: Conflict) extends Vote
+}
+
+/**
+ * Step 7 for one table: walks its log from the base and puts what is missing at the head.
+ *
+ * Anyone may do this at any time, any number of times at once; each part gets into the log once,
+ * because whoever puts at a slot has read every slot below it since the base.
+ */
+private[commit] final class Publish(world: World) {
+  import world._
+
+  /**
+   * Where a walk is.
+   *
+   * @param cursor every commit up to here has been looked at
+   * @param at how the commit file of the cursor was listed, if it was
+   * @param part the next part to put
+   * @param reads what the transaction has read, and where others have moved it
+   * @param put slots that this client itself has put
+   */
+  private case class Walk(
+      cursor: Long,
+      at: Option[SlotStamp],
+      part: Int,
+      slots: Vector[Long],
+      previousMs: Option[Long],
+      rowIdHighWaterMark: Option[Long],
+      reads: Option[ReadSet],
+      put: Set[Long] = Set.empty)
+
+  /**
+   * @param last the part after which the work is done: 0, the fence, or the table's last one
+   * @param read gives the table's net actions, which a walk may never need
+   */
+  private case class Job(
+      entry: CommitEntry,
+      index: Int,
+      last: Int,
+      read: () => NetChanges) {
+    val table: EntryTable = entry.tables(index)
+    val log: TableLog = world.log(table.path)
+    lazy val changes: NetChanges = read()
+    def ours(walk: Walk): OurChanges =
+      OurChanges.of(changes.parts.drop(walk.part - 1), walk.reads)
+    def mark(part: Int): CommitMark =
+      CommitMark(
+        timeline.id,
+        entry.number,
+        entry.transaction.id,
+        index,
+        part,
+        table.parts,
+        if (part == 0) MarkKind.Reserve else MarkKind.Publish,
+        lifts = part == table.parts && table.reserve.isDefined &&
+          changes.parts(part - 1).protocol.isEmpty
+      )
+    val appId: String = CommitMark.appId(timeline.id, table.tableId)
+
+    /** Whether nobody else can commit from the base to the last part: none of these opens it. */
+    lazy val isAlone: Boolean =
+      table.closed && changes.parts.flatMap(_.protocol).forall(ForeignWriters.isFenced)
+  }
+
+  def apply(entry: CommitEntry, index: Int, changes: => NetChanges): Vote =
+    walk(Job(entry, index, entry.tables(index).parts, () => changes))
+
+  /** The data files of the parts that are not in the log yet; puts nothing. */
+  def missing(entry: CommitEntry, index: Int, changes: => NetChanges): Vector[String] = {
+    // Goes on to the head, where no part is left.
+    val job = Job(entry, index, entry.tables(index).parts + 1, () => changes)
+    try advance(job, start(job.table), options.publishAttempts) match {
+        case Right(walk) => job.changes.madeFiles(job.table.path, walk.part.max(1))
+        case Left(_) => Vector.empty
+      }
+    catch { case NonFatal(_) if isAnotherLog(job.table) => Vector.empty }
+  }
+
+  /** Only the fence of a table that has one; the vote says whether that, or more, is in the log. */
+  def reserve(entry: CommitEntry, index: Int, changes: => NetChanges): Vote =
+    walk(Job(entry, index, last = 0, () => changes))
+
+  private def walk(job: Job): Vote = {
+    try loop(job, start(job.table), options.publishAttempts, options.putAttempts)
+    // What was staged went with the table.
+    catch { case NonFatal(_) if isAnotherLog(job.table) => gone(job) }
+  }
+
+  private def start(table: EntryTable): Walk = Walk(
+    table.base,
+    table.baseSlot,
+    table.first,
+    Vector.empty,
+    table.inCommitTimestampMs.orElse(table.baseSlot.map(_.modifiedMs)),
+    table.rowIds.map(_.atBase),
+    table.reads
+  )
+
+  /** The vote, once every commit that it counts on is durable, also those that others put. */
+  private def published(job: Job, walk: Walk): Vote = {
+    val theirs = walk.slots.filterNot(walk.put)
+    keep(theirs.map(TablePath.slot(job.table.path, _)): _*)
+    Vote.Published(walk.slots)
+  }
+
+  @tailrec
+  private def loop(job: Job, from: Walk, attempts: Int, unclear: Int): Vote =
+    advance(job, from, attempts) match {
+      case Left(vote) => vote
+      case Right(walk) =>
+        if (attempts == 0)
+          throw unfinished(job.entry, s"other writers of ${job.table.name} took every slot")
+        val slot = walk.cursor + 1
+        val place =
+          PublishedCommit.Place(slot, clock.nowMs(), walk.previousMs, walk.rowIdHighWaterMark)
+        val mark = job.mark(walk.part)
+        val actions = job.table.reserve.filter(_ => walk.part == 0)
+          .map(p => PublishedCommit.reserve(Protocol(p), job.table, mark, place))
+          .getOrElse(PublishedCommit.publish(job.changes, job.table, mark, place))
+        val store = stores.forPath(job.table.path)
+        observer.beforePublish(job.entry, job.table, walk.part, slot)
+        store.putIfAbsent(TablePath.slot(job.table.path, slot), TableLog.text(actions)) match {
+          case PutOutcome.Created =>
+            observer.published(job.entry, job.table, walk.part, slot)
+            val now = job.log.tail(walk.cursor)
+            if (isDoubtful(now, slot)) loop(job, walk, attempts - 1, unclear)
+            else if (isElsewhere(job, walk, now)) gone(job)
+            else {
+              val commit = LogCommit(slot, actions)
+              val next = after(walk, commit, now.slot(slot))
+                .copy(part = walk.part + 1, slots = walk.slots :+ slot, put = walk.put + slot)
+              if (walk.part == job.last) published(job, next)
+              else loop(job, next, attempts - 1, unclear)
+            }
+          case PutOutcome.AlreadyExists => loop(job, walk, attempts - 1, unclear)
+          case PutOutcome.Unknown(cause) =>
+            if (unclear == 0)
+              throw unfinished(
+                job.entry,
+                s"the store of ${job.table.name} does not answer",
+                Some(cause)
+              )
+            loop(job, walk, attempts - 1, unclear - 1)
+        }
+    }
+
+  /** Whether our put may have landed in a deleted slot: a checkpoint at or above it exists by now. */
+  private def isDoubtful(now: LogTail, slot: Long): Boolean =
+    amendments.checksAfterPut && now.hasCheckpointFrom(slot)
+
+  /** Whether our put went into a log that was dropped before it, or into another one made since. */
+  private def isElsewhere(job: Job, walk: Walk, now: LogTail): Boolean =
+    walk.cursor >= 0 && amendments.listsFirst && {
+      val below = now.slot(walk.cursor).map(World.stamp)
+      (below.isEmpty || below != walk.at) && isAnotherLog(job.table)
+    }
+
+  /** To the head of the log, or to what decides. */
+  @tailrec
+  private def advance(job: Job, walk: Walk, attempts: Int): Either[Vote, Walk] = {
+    val tail =
+      if (amendments.listsFirst) job.log.tail(walk.cursor) else probed(job.log, walk.cursor)
+    tail.head match {
+      case None if walk.cursor < 0 => Right(walk)
+      case None => Left(gone(job))
+      case Some(head) if head < walk.cursor => Left(gone(job))
+      case Some(head) if isAnother(job, walk, tail, head) => Left(gone(job))
+      case Some(head) if !tail.isCompleteFrom(walk.cursor + 1) => byState(job, walk, tail, head)
+      case Some(head) =>
+        through(job, walk, tail, head) match {
+          case Some(result) => result
+          case None if attempts == 0 => throw unfinished(job.entry, "its log is being cleaned up")
+          case None => advance(job, walk, attempts - 1)
+        }
+    }
+  }
+
+  /** The log without a listing, as far as slots can be read one after another. */
+  private def probed(log: TableLog, cursor: Long): LogTail = {
+    val slots = Iterator.from(1).map(i => cursor + i).takeWhile(v => log.read(v).isDefined)
+      .map(v => Slot(v, 0L, 0L)).toVector
+    LogTail(cursor, if (slots.isEmpty) Vector(Slot(cursor, 0L, 0L)) else slots, Vector.empty)
+  }
+
+  /** The folder holds another log than the one that was validated. */
+  private def isAnother(job: Job, walk: Walk, tail: LogTail, head: Long): Boolean =
+    walk.cursor == job.table.base && amendments.listsFirst && isAnotherTable(job.table, tail, head)
+
+  /** Reads the commits up to the head; nothing when one was cleaned up meanwhile. */
+  @tailrec
+  private def through(
+      job: Job,
+      walk: Walk,
+      tail: LogTail,
+      head: Long): Option[Either[Vote, Walk]] =
+    if (walk.cursor >= head) Some(Right(walk))
+    else
+      job.log.read(walk.cursor + 1) match {
+        case None => None
+        case Some(commit) =>
+          step(job, walk, tail, commit) match {
+            case Right(next) if next.part > job.last => Some(Left(published(job, next)))
+            case Right(next) => through(job, next, tail, head)
+            case left => Some(left)
+          }
+      }
+
+  private def step(job: Job, walk: Walk, tail: LogTail, commit: LogCommit): Either[Vote, Walk] = {
+    def next = after(walk, commit, tail.slot(commit.version))
+    commit.mark match {
+      case Some(m)
+          if m.isOf(timeline.id, job.entry.number, job.index) &&
+            m.transaction != job.entry.transaction.id =>
+        throw Errors(
+          "LAKESTEP_TIMELINE_CORRUPT",
+          "file" -> TablePath.slot(job.table.path, commit.version),
+          "reason" -> (s"it is of entry ${m.entry}, but of transaction ${m.transaction}: the folder of " +
+            "the database was copied, and both copies are in use")
+        )
+      case Some(m) if m.isOf(timeline.id, job.entry.number, job.index) =>
+        // A put that landed in a deleted slot hides what stood there, so only the state can tell. The
+        // listing from before may be older than the clean-up.
+        lazy val fresh = job.log.tail(walk.cursor)
+        if (amendments.checksAfterPut && fresh.hasCheckpointFrom(commit.version))
+          byState(job, walk, fresh, fresh.head.getOrElse(commit.version))
+        else if (!m.settles) {
+          val part = if (amendments.partsInMarks) m.part else job.table.parts
+          Right(next.copy(part = part + 1, slots = walk.slots :+ commit.version))
+        } else Left(Vote.Settled(met(job, Rule.Aborted, commit)))
+      case Some(m) if m.timeline == timeline.id && m.entry > job.entry.number =>
+        Left(Vote.Settled(met(job, Rule.Aborted, commit)))
+      case _ =>
+        val ours = job.ours(walk)
+        options.rules.check(ours, commit) match {
+          case Some(finding) =>
+            Left(Vote.Conflicting(met(job, finding.rule, commit, finding.files)))
+          case None => Right(next.copy(reads = ours.above(commit).reads))
+        }
+    }
+  }
+
+  private def after(walk: Walk, commit: LogCommit, slot: Option[Slot]): Walk = walk.copy(
+    cursor = commit.version,
+    at = slot.map(World.stamp),
+    previousMs = commit.info.flatMap(_.inCommitTimestampMs)
+      .orElse(slot.map(_.modifiedMs)).orElse(walk.previousMs),
+    rowIdHighWaterMark = commit.rowIdHighWaterMark.orElse(walk.rowIdHighWaterMark)
+  )
+
+  /** Commits after the cursor are gone: the table's state has to answer. */
+  private def byState(job: Job, walk: Walk, tail: LogTail, head: Long): Either[Vote, Walk] = {
+    val state = states.stateAt(job.table.path, head)
+    def settled = Left(Vote.Settled(over(job, Rule.Aborted)))
+    if (!isOf(job.table, state, job.changes)) Left(gone(job))
+    else {
+      val run = tail.firstOfRun.getOrElse(head)
+      val listed =
+        tail.slots.filter(_.version >= run).flatMap(s => job.log.read(s.version)).filter {
+          _.mark.exists(m =>
+            m.isOf(timeline.id, job.entry.number, job.index) && !m.settles
+          )
+        }
+      val mark = state.txnVersion(job.appId).map(StateMark.of).filter(_.entry >= job.entry.number)
+      val known = listed.flatMap(_.mark).map(_.part).maxOption
+      // Everything above the base of a table that is closed throughout is ours.
+      def alone = Option.when(job.isAlone)((head - job.table.base).toInt)
+      // A commit above every checkpoint is in the state; another one may stand in a deleted slot.
+      val counted = listed.filterNot(c => tail.hasCheckpointFrom(c.version))
+        .flatMap(_.mark).map(_.part).maxOption
+      // Of two commits of one part the first one landed in a deleted slot. Those that the walk has
+      // counted did not, and this listing may begin after them.
+      val further = listed.filter(_.mark.exists(_.part >= walk.part))
+      val slots = walk.slots ++
+        further.groupBy(_.mark.map(_.part)).values.map(_.map(_.version).max).toVector.sorted
+      mark match {
+        case Some(StateMark(entry, _)) if entry > job.entry.number => settled
+        case Some(StateMark(_, MarkStatus.Published)) =>
+          Left(
+            if (known.contains(job.table.parts)) published(job, walk.copy(slots = slots))
+            else Vote.Published(Vector(head))
+          )
+        case Some(StateMark(_, MarkStatus.Partly)) =>
+          job.table.partly.orElse(alone).orElse(counted) match {
+            case Some(part) if part >= job.last => Left(published(job, walk.copy(slots = slots)))
+            case Some(part)
+                if job.isAlone || isFenced(job, state) || allows(job, walk, part + 1, state) =>
+              Right(atHead(job, walk, state, head).copy(part = part + 1, slots = slots))
+            case _ => Left(cleaned(job))
+          }
+        case Some(_) => settled
+        case None if allows(job, walk, walk.part, state) =>
+          Right(atHead(job, walk, state, head))
+        case None => Left(cleaned(job))
+      }
+    }
+  }
+
+  /** Whether the fence of this entry is on: whoever put it has looked at what was before it. */
+  private def isFenced(job: Job, state: TableState): Boolean =
+    job.table.reserve.isDefined && ForeignWriters.isFenced(state.protocol)
+
+  /** Whether the state excludes a conflict with the parts from this one on. */
+  private def allows(job: Job, walk: Walk, part: Int, state: TableState): Boolean = {
+    val rest = job.changes.copy(parts = job.changes.parts.drop(part - 1))
+    StateCheck.excludesConflict(job.table, job.ours(walk.copy(part = part)), rest, state, world)
+  }
+
+  private def atHead(job: Job, walk: Walk, state: TableState, head: Long): Walk = walk.copy(
+    cursor = head,
+    at = None,
+    previousMs =
+      job.log.read(head).flatMap(_.info).flatMap(_.inCommitTimestampMs).orElse(walk.previousMs),
+    rowIdHighWaterMark = state.domain(DomainMetadata.RowTracking).flatMap(RowTracking.highWaterMark)
+      .orElse(walk.rowIdHighWaterMark)
+  )
+
+  private def gone(job: Job): Vote =
+    Vote.Conflicting(over(job, Rule.TableGone))
+
+  private def cleaned(job: Job): Vote =
+    Vote.Conflicting(over(job, Rule.LogCleanedUp))
+
+  private def over(job: Job, rule: Rule): Conflict =
+    Conflict.overTable(rule, job.table.name, job.table.path)
+
+  private def met(
+      job: Job,
+      rule: Rule,
+      commit: LogCommit,
+      files: Vector[String] = Vector.empty): Conflict =
+    conflict(rule, job.table.name, job.table.path, commit, files)
+}
+
+/** Whether a table's state, without its log, excludes that anybody changed what ours relies on. */
+private[commit] object StateCheck {
+  def excludesConflict(
+      table: EntryTable,
+      ours: OurChanges,
+      changes: NetChanges,
+      state: TableState,
+      world: World): Boolean = {
+    val removed = changes.removes.map(r => r.path -> r.dvId).toMap
+    val live = state.liveFiles(removed.keySet)
+    ours.reads.isEmpty && !ours.changesHeader && ours.domains.isEmpty && ours.appIds.isEmpty &&
+    !ours.bakesRows &&
+    table.metaDataHash.contains(world.hashOf(state.metaData.body)) &&
+    table.protocolHash.contains(world.hashOf(state.protocol.body)) &&
+    removed.forall { case (path, dv) => live.get(path).exists(_.dvId == dv) } &&
+    state.liveFiles(changes.adds.map(_.path).toSet -- removed.keySet).isEmpty
+  }
+}

@@ -1,0 +1,128 @@
+package io.lakestep.commit
+
+import com.fasterxml.jackson.databind.node.ObjectNode
+
+import io.lakestep.log.{Action, CommitInfo, CommitMark, ForeignWriters, MarkKind, MetaData, NetChanges, Protocol, RemoveFile, RowTracking}
+import io.lakestep.timeline.EntryTable
+
+/**
+ * The actions of a commit for one slot: commitInfo with the mark first, then the mark's `txn`, then
+ * the net actions with what only the slot decides.
+ */
+private[commit] object PublishedCommit {
+  private val IctEnabled = "delta.enableInCommitTimestamps"
+  private val IctVersion = "delta.inCommitTimestampEnablementVersion"
+  private val IctTimestamp = "delta.inCommitTimestampEnablementTimestamp"
+
+  /**
+   * @param previousMs time of the commit before the slot, for in-commit timestamps
+   * @param rowIdHighWaterMark of the version before the slot, when the table tracks rows
+   */
+  final case class Place(
+      slot: Long,
+      nowMs: Long,
+      previousMs: Option[Long],
+      rowIdHighWaterMark: Option[Long]) {
+    def inCommitTimestampMs: Long = previousMs.fold(nowMs)(p => nowMs.max(p + 1))
+  }
+
+  def publish(changes: NetChanges, table: EntryTable, mark: CommitMark, place: Place): Vector[Action] = {
+    val part = changes.parts(mark.part - 1)
+    val stamped = keepsTimestamps(changes, table, mark.part)
+    val placed = table.rowIds.fold(part.actions) { ids =>
+      RowTracking.place(
+        part.actions,
+        ids.atPin,
+        place.rowIdHighWaterMark.getOrElse(ids.atBase),
+        changes.pin,
+        place.slot
+      )
+    }
+    val timed = placed.map {
+      case r: RemoveFile => RemoveFile(r.body.deepCopy().put("deletionTimestamp", place.nowMs))
+      case m: MetaData =>
+        val widened = m.withTypeChangesMoved(changes.pin, place.slot)
+        if (stamped && !table.inCommitTimestamps) enabling(widened, place) else widened
+      case other => other
+    }
+    val lifted = table.reserve.filter(_ => mark.lifts).map(Protocol(_))
+    head(part.info.body, table, mark, place, stamped) ++ lifted ++ timed
+  }
+
+  /** The fence of a table with this protocol: foreign writers that begin after it refuse to write. */
+  def reserve(protocol: Protocol, table: EntryTable, mark: CommitMark, place: Place): Vector[Action] =
+    head(operation("LAKESTEP RESERVE", mark), table, mark, place, table.inCommitTimestamps) :+
+      ForeignWriters.fenced(protocol)
+
+  private def operation(name: String, mark: CommitMark): ObjectNode = {
+    val info = io.lakestep.Json.obj().put("operation", name)
+    info.putObject("operationParameters").put("entry", mark.entry.toString)
+    info.put("isBlindAppend", mark.kind != MarkKind.Undo)
+  }
+
+  /**
+   * A commit that only settles: `actions` are those of an undo, or none.
+   *
+   * @param stamped whether the table keeps in-commit timestamps, at the head or by this commit
+   */
+  def settle(
+      actions: Vector[Action],
+      residue: Vector[String],
+      stamped: Boolean,
+      table: EntryTable,
+      mark: CommitMark,
+      place: Place): Vector[Action] = {
+    val name = if (mark.kind == MarkKind.Undo) "LAKESTEP UNDO" else "LAKESTEP CLOSE"
+    val first = head(operation(name, mark), table, mark, place, stamped)
+    val marked = first.map {
+      case c: CommitInfo if residue.nonEmpty =>
+        val body = c.body.deepCopy()
+        val list = body.get(CommitMark.Field).asInstanceOf[ObjectNode].putArray("residue")
+        residue.foreach(r => list.add(r))
+        CommitInfo(body)
+      case other => other
+    }
+    marked ++ actions
+  }
+
+  /** What an UNDO commit says it could not take back. */
+  def residueOf(info: CommitInfo): Vector[String] = {
+    import scala.jdk.CollectionConverters._
+    info.body.path(CommitMark.Field).path("residue").elements.asScala.map(_.asText).toVector
+  }
+
+  private def head(
+      info: ObjectNode,
+      table: EntryTable,
+      mark: CommitMark,
+      place: Place,
+      stamped: Boolean): Vector[Action] = {
+    val body = info.deepCopy()
+    body.put("timestamp", place.nowMs)
+    if (stamped) body.put("inCommitTimestamp", place.inCommitTimestampMs)
+    body.put("txnId", mark.transaction)
+    body.set[ObjectNode](CommitMark.Field, mark.encode)
+    Vector(CommitInfo(body), mark.setTransaction(table.tableId, place.nowMs))
+  }
+
+  /** Whether the table keeps in-commit timestamps once `part` is published. */
+  private def keepsTimestamps(changes: NetChanges, table: EntryTable, part: Int): Boolean =
+    changes.parts.take(part).flatMap(_.metaData).lastOption match {
+      case Some(m) => keepsTimestamps(m)
+      case None => table.inCommitTimestamps
+    }
+
+  /** Whether a table with this metadata keeps in-commit timestamps. */
+  def keepsTimestamps(metaData: MetaData): Boolean = metaData.property(IctEnabled).contains("true")
+
+  /** In-commit timestamps are enabled here: their first version and time are those of the slot. */
+  private def enabling(metaData: MetaData, place: Place): MetaData =
+    if (metaData.property(IctVersion).isEmpty) metaData
+    else {
+      val body = metaData.body.deepCopy()
+      val configuration = body.get("configuration").asInstanceOf[ObjectNode]
+      configuration.put(IctVersion, place.slot.toString)
+      configuration.put(IctTimestamp, place.inCommitTimestampMs.toString)
+      MetaData(body)
+    }
+}

@@ -1,0 +1,121 @@
+package io.lakestep.commit
+
+import scala.util.control.NonFatal
+
+import io.lakestep.{Clock, Errors, Ids, Json, LakestepException}
+import io.lakestep.log.{CommitMark, DeletionVectors, LogCommit, LogTail, NetChanges, Slot, StateReader, TableLog, TablePath, TableState}
+import io.lakestep.storage.ObjectStores
+import io.lakestep.timeline.{CommitEntry, Conflict, EntryTable, Rule, SlotStamp, Timeline}
+
+/** Everything that the protocol sees of the world. */
+private[commit] final class World(
+    val timeline: Timeline,
+    val stores: ObjectStores,
+    val states: StateReader,
+    val vectors: DeletionVectors,
+    val clock: Clock,
+    val ids: Ids,
+    val observer: CommitObserver,
+    val options: DatabaseOptions,
+    val amendments: Amendments) {
+
+  def log(path: String): TableLog = new TableLog(stores.forPath(path), path)
+
+  /** The same work on different tables, at once; throws the first failure when all have ended. */
+  def inParallel[A, B](items: Vector[A])(work: A => B): Vector[B] = {
+    val results = options.publishExecutor.run(items.map(i => () => work(i)))
+    results.collectFirst { case Left(cause) => throw cause }
+    results.collect { case Right(value) => value }
+  }
+
+  /**
+   * The net actions that an entry publishes in a table, checked against the hash in the entry.
+   *
+   * Condition: LAKESTEP_STAGED_COMMIT_LOST.
+   */
+  def changes(entry: CommitEntry, table: EntryTable): NetChanges = {
+    val file = TablePath.netActions(table.path, entry.transaction.id, table.actionsHash)
+    def lost(reason: String) = Errors(
+      "LAKESTEP_STAGED_COMMIT_LOST",
+      "file" -> file,
+      "entry" -> entry.number.toString,
+      "transaction" -> entry.transaction.id,
+      "reason" -> reason
+    )
+    val bytes = stores.forPath(table.path).get(file).getOrElse(throw lost("it is missing"))
+    val changes = NetChanges.decode(file, bytes)
+    if (changes.hash != table.actionsHash) throw lost("its actions are not those of the entry")
+    changes
+  }
+
+  /** Whether the entry's log is not at its path any more: dropped, or another table is there now. */
+  def isAnotherLog(table: EntryTable): Boolean =
+    !Bindings.read(stores, TablePath.normalise(table.path)).exists(_.log == table.log)
+
+  /**
+   * Whether the log that was listed is not the one that the entry was validated against. The commit
+   * file of its base tells, and where that differs or is gone the binding and the table's id do.
+   */
+  def isAnotherTable(table: EntryTable, tail: LogTail, head: Long): Boolean =
+    tail.slot(table.base) match {
+      case Some(slot) if table.baseSlot.forall(_ == World.stamp(slot)) => false
+      case Some(_) =>
+        isAnotherLog(table) || states.stateAt(table.path, head).metadataId != table.tableId
+      case None => table.base >= 0 && isAnotherLog(table)
+    }
+
+  /** Whether a state is one of the entry's table, which the entry itself may have given another id. */
+  def isOf(table: EntryTable, state: TableState, changes: => NetChanges): Boolean =
+    state.metadataId == table.tableId ||
+      (try changes.parts.flatMap(_.metaData).exists(_.id == state.metadataId)
+      catch {
+        case e: LakestepException if e.getCondition == "LAKESTEP_STAGED_COMMIT_LOST" => false
+      })
+
+  /** A conflict with a commit of others. */
+  def conflict(
+      rule: Rule,
+      table: String,
+      path: String,
+      commit: LogCommit,
+      files: Vector[String]): Conflict = Conflict.overTable(rule, table, path, files).copy(
+    version = Some(commit.version),
+    operation = commit.info.flatMap(_.operation),
+    user = commit.info.flatMap(_.user).orElse(commit.mark.flatMap(userOf)),
+    timeMs = commit.info.flatMap(_.timestampMs),
+    otherTransaction = commit.mark.map(_.transaction)
+  )
+
+  /** Who made the transaction of a mark, as its entry says. */
+  private def userOf(mark: CommitMark): Option[String] =
+    try
+      Option.when(timeline.existingId.contains(mark.timeline))(timeline.status(mark.entry).entry)
+        .collect {
+          case c: CommitEntry if c.transaction.id == mark.transaction => c.transaction.user
+        }
+    catch { case NonFatal(_) => None }
+
+  /** Makes files durable that somebody else put, so that what is built on them may be kept. */
+  def keep(files: String*): Unit =
+    if (options.syncDataFiles) files.foreach(file => stores.forPath(file).force(file))
+
+  def hashOf(node: com.fasterxml.jackson.databind.JsonNode): String =
+    Json.blake3(Json.canonical(node))
+
+  /** A taken slot again and again, or a store without answers: the entry stays for the next client. */
+  def unfinished(entry: CommitEntry, reason: String, cause: Option[Throwable] = None): Throwable =
+    new LakestepException(
+      "LAKESTEP_ENTRY_UNFINISHED",
+      Map(
+        "entry" -> entry.number.toString,
+        "transaction" -> entry.transaction.id,
+        "tables" -> entry.tables.map(_.name).mkString(", "),
+        "reason" -> reason
+      ),
+      cause
+    )
+}
+
+private[commit] object World {
+  def stamp(slot: Slot): SlotStamp = SlotStamp(slot.sizeBytes, slot.modifiedMs)
+}

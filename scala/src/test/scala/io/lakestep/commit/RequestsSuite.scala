@@ -1,0 +1,122 @@
+package io.lakestep.commit
+
+import org.scalatest.funsuite.AnyFunSuite
+
+/** How often a transaction asks the store: the formulas of PROTOCOL.md, "Requests". */
+final class RequestsSuite extends AnyFunSuite {
+
+  /** Tables that are bound, each changed by one transaction before. */
+  private class Scene(tables: Int, checkpointInterval: Int = 64) {
+    val lake: Lake = Lake.inMemory()
+    val names: Vector[String] = Vector.tabulate(tables)(i => s"T$i")
+    names.foreach(lake.create(_, "first"))
+    val options: DatabaseOptions =
+      DatabaseOptions(syncDataFiles = false, checkpointInterval = checkpointInterval)
+    val db: Database = lake.client(options = options)
+
+    def stage(txn: BegunTransaction): Seq[WrittenTable] = names.map { table =>
+      val pin = db.pin(txn, lake.path(table), -1)
+      lake.stage(txn, table, pin, lake.add(s"of-${txn.id}"))
+      lake.written(table, pin)
+    }
+
+    def run(): CommitOutcome = {
+      val txn = lake.begin(db)
+      db.commit(txn, stage(txn))
+    }
+
+    // The first reading of the timeline lists it, also where there is nothing yet.
+    if (tables > 0) run()
+
+    def asked(work: => Any): Map[String, Int] = {
+      lake.memory.requests = Vector.empty
+      work
+      lake.memory.requests.groupMapReduce(_.takeWhile(_ != ' '))(_ => 1)(_ + _)
+    }
+  }
+
+  private val sizes = Seq(1, 2, 3, 8)
+
+  test("BEGIN asks for the next entry and puts one file; READ ONLY puts none") {
+    val s = new Scene(1)
+    assert(s.asked(s.lake.begin(s.db)) == Map("get" -> 1, "put" -> 1))
+    assert(s.asked(s.lake.begin(s.db, readOnly = true)) == Map("get" -> 1))
+  }
+
+  test("BEGIN reads the entry and the outcome of each transaction of others since") {
+    val s = new Scene(1)
+    val other = s.lake.client()
+    for (n <- 1 to 3) {
+      val txn = s.lake.begin(other)
+      val pin = other.pin(txn, s.lake.path("T0"), -1)
+      s.lake.stage(txn, "T0", pin, s.lake.add(s"other$n"))
+      other.commit(txn, Seq(s.lake.written("T0", pin)))
+    }
+    assert(s.asked(s.lake.begin(s.db)) == Map("get" -> 7, "put" -> 1))
+  }
+
+  test("the first touch of a table lists its log and looks whether the timeline went on") {
+    val s = new Scene(1)
+    val txn = s.lake.begin(s.db)
+    val expected = Map("list" -> 1, "get" -> 2, "exists" -> 1)
+    assert(s.asked(s.db.pin(txn, s.lake.path("T0"), -1)) == expected)
+  }
+
+  for (n <- sizes) test(s"COMMIT of $n tables") {
+    val s = new Scene(n)
+    val txn = s.lake.begin(s.db)
+    val written = s.stage(txn)
+    val asked = s.asked(assert(s.db.commit(txn, written).isInstanceOf[CommitOutcome.Committed]))
+    assert(asked == Map(
+      "put" -> (2 * n + 2),
+      "list" -> 3 * n,
+      "get" -> (2 * n + 1),
+      "delete" -> (n + 1)
+    ))
+  }
+
+  test("COMMIT reads each staged commit of a table") {
+    val s = new Scene(1)
+    val txn = s.lake.begin(s.db)
+    val pin = s.db.pin(txn, s.lake.path("T0"), -1)
+    for (statement <- 1 to 3) s.lake.stage(txn, "T0", pin, s.lake.add(s"statement$statement"))
+    val written = Seq(s.lake.written("T0", pin).copy(stagedTo = pin + 3))
+    assert(s.asked(s.db.commit(txn, written))("get") == 3 + 2)
+  }
+
+  test("a COMMIT that is to put a checkpoint looks for it, puts it, and deletes the oldest") {
+    val s = new Scene(1, checkpointInterval = 2)
+    def commit() = {
+      val txn = s.lake.begin(s.db)
+      val written = s.stage(txn)
+      s.asked(s.db.commit(txn, written))
+    }
+    (1 to 4).foreach(_ => s.run())
+    val (due, without) = (commit(), commit())
+    val more = due.map { case (verb, n) => verb -> (n - without.getOrElse(verb, 0)) }
+    assert(more.filter(_._2 != 0) == Map("exists" -> 1, "put" -> 1, "list" -> 1, "delete" -> 1))
+  }
+
+  test("a client that is new reads the newest checkpoint and what follows it") {
+    val s = new Scene(1, checkpointInterval = 2)
+    (1 to 4).foreach(_ => s.run())
+    val other = s.lake.client(options = s.options)
+    assert(s.asked(s.lake.begin(other, readOnly = true)) == Map("list" -> 2, "get" -> 5))
+  }
+
+  test("COMMIT reads each commit that others made after the pin once to check it, and no other") {
+    val s = new Scene(2)
+    val txn = s.lake.begin(s.db)
+    val written = s.stage(txn)
+    val before = 5
+    for (foreign <- 1 to 3) s.lake.foreign("T0", s.lake.add(s"foreign$foreign"))
+    assert(s.asked(s.db.commit(txn, written))("get") == before + 3)
+  }
+
+  for (n <- 0 +: sizes) test(s"ROLLBACK of $n tables deletes and reads nothing") {
+    val s = new Scene(n)
+    val txn = s.lake.begin(s.db)
+    val written = s.stage(txn)
+    assert(s.asked(s.db.discard(txn, written.map(_.path))) == Map("delete" -> (n + 1)))
+  }
+}
