@@ -12,7 +12,7 @@ import scala.runtime.BoxedUnit;
  *
  * <p>Spark starts a session without an extension that cannot be linked, after a warning that nobody
  * reads. So this class links on every Spark, and throws a condition of its own where Lakestep does not
- * fit. The hooks themselves are {@code io.lakestep.SessionHooks}.
+ * fit. The hooks themselves are {@code io.lakestep.api.SessionHooks}.
  */
 public final class LakestepExtensions implements Function1<SparkSessionExtensions, BoxedUnit> {
 
@@ -20,7 +20,7 @@ public final class LakestepExtensions implements Function1<SparkSessionExtension
   public BoxedUnit apply(SparkSessionExtensions extensions) {
     RuntimeContract.check();
     try {
-      Class.forName("io.lakestep.SessionHooks")
+      Class.forName("io.lakestep.api.SessionHooks")
           .getMethod("inject", SparkSessionExtensions.class)
           .invoke(null, extensions);
     } catch (InvocationTargetException failure) {

@@ -3,8 +3,8 @@ package io.lakestep.api
 import org.apache.spark.sql.{DataFrameReader, DataFrameWriter, DataFrameWriterV2, SparkSession}
 
 import io.lakestep.commit.TransactionModes
-import io.lakestep.session.{CommitReport, Lifecycle, Sessions}
-import io.lakestep.sql.RedirectTables.TransactionOption
+import io.lakestep.sql.redirect.RedirectTables.TransactionOption
+import io.lakestep.transaction.{CommitReport, Lifecycle, Sessions}
 
 /**
  * Transactions for Scala and Java callers. The transaction is the session's: everything the

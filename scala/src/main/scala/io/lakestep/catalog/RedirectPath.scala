@@ -5,7 +5,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.DeltaTableUtils
 
 import io.lakestep.overlay.OverlayPath
-import io.lakestep.session.Sessions
+import io.lakestep.transaction.Sessions
 
 /** A path that a user typed, as the open transaction sees it. */
 object RedirectPath {

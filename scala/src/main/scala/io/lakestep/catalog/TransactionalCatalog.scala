@@ -16,7 +16,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.sql.delta.lakestep.SparkInternals
 import io.lakestep.{Errors, RuntimeContract}
 import io.lakestep.overlay.OverlayPath
-import io.lakestep.session.Sessions
+import io.lakestep.transaction.Sessions
 
 /**
  * Delta's catalog, with the open transaction in front of it: while a session has one, every Delta

@@ -1,0 +1,69 @@
+package io.lakestep.api
+
+import io.delta.sql.DeltaSparkSessionExtension
+import org.apache.spark.sql.SparkSessionExtensions
+import org.apache.spark.sql.internal.StaticSQLConf
+
+import org.apache.spark.sql.delta.lakestep.{BaseTransactionBackstop, SparkInternals}
+import io.lakestep.Versions
+import io.lakestep.catalog.BindCatalogs
+import io.lakestep.overlay.{BaseWriteGuard, OverlaySettings}
+import io.lakestep.sql.command.ResolveTransactionBlock
+import io.lakestep.sql.guard.TransactionGuard
+import io.lakestep.sql.parse.{LakestepParser, ParserOrder}
+import io.lakestep.sql.read.{ConsistentReads, NoteStatementTables}
+import io.lakestep.sql.redirect.{BaseFileNames, RedirectRelations, RedirectSaveAsTable, RedirectTables, SkipIfExists}
+import io.lakestep.sql.run.{StatementStrategy, WatchTypedStatements}
+import io.lakestep.transaction.{Autocommit, CatalogSetting, InternalClones, NoBaseWrites, Sessions}
+
+/** What `LakestepExtensions` puts into a session, once it has found that Lakestep fits this Spark. */
+object SessionHooks {
+
+  def inject(extensions: SparkSessionExtensions): Unit = {
+    Versions.publish()
+    SparkInternals.driver.foreach { case (conf, context) =>
+      OverlaySettings.install(conf, context.hadoopConfiguration)
+      CatalogSetting.install(conf)
+    }
+    BaseWriteGuard.set(NoBaseWrites)
+    BaseTransactionBackstop.install(
+      Sessions.isOpen,
+      (session, table) => Autocommit.beforeWrite(session, Seq(table)),
+      Autocommit.committed
+    )
+    if (listsDelta) ParserOrder.injectOutermost(extensions, parser)
+    else {
+      new DeltaSparkSessionExtension().apply(extensions)
+      extensions.injectParser(parser)
+    }
+    // Before the first rule that touches a table.
+    extensions.injectHintResolutionRule(BindCatalogs(_))
+    WatchTypedStatements.inject(extensions)
+    extensions.injectHintResolutionRule(RedirectTables(_))
+    extensions.injectResolutionRule(RedirectRelations(_))
+    extensions.injectResolutionRule(RedirectSaveAsTable(_))
+    extensions.injectResolutionRule(SkipIfExists(_))
+    extensions.injectPlanNormalizationRule(RedirectRelations(_))
+    extensions.injectPostHocResolutionRule(BaseFileNames(_))
+    extensions.injectResolutionRule(ResolveTransactionBlock(_))
+    new TransactionGuard(Sessions.isOpen, Sessions.isReadOnly).inject(extensions)
+    extensions.injectOptimizerRule(ConsistentReads(_))
+    extensions.injectOptimizerRule(NoteStatementTables(_))
+    extensions.injectPlannerStrategy(StatementStrategy(_))
+  }
+
+  /** Spark makes the parser of a session, and of a clone, while it makes the session's state. */
+  private val parser: ParserOrder.Builder = { (session, delegate) =>
+    InternalClones.note(session)
+    new LakestepParser(session, delegate)
+  }
+
+  private def listsDelta: Boolean =
+    SparkInternals.driver.exists { case (conf, _) =>
+      conf
+        .get(StaticSQLConf.SPARK_SESSION_EXTENSIONS.key, "")
+        .split(",")
+        .map(_.trim)
+        .contains(classOf[DeltaSparkSessionExtension].getName)
+    }
+}

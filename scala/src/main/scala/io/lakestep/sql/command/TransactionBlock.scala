@@ -1,0 +1,98 @@
+package io.lakestep.sql.command
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical.{Command, CommandResult, LeafNode, LocalRelation, LogicalPlan}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
+
+import org.apache.spark.sql.delta.lakestep.SparkInternals
+import io.lakestep.Errors
+import io.lakestep.transaction.{Attempts, Lifecycle, Mark, Redo, SessionTransaction, Sessions, Step}
+
+/** How a block ends. */
+sealed trait BlockEnd
+object BlockEnd {
+  case object Commit extends BlockEnd
+  case object Rollback extends BlockEnd
+}
+
+/** One statement of a block: its text, and the plan that Delta's or Spark's parser made of it. */
+final case class BlockPiece(text: String, plan: LogicalPlan)
+
+/** `BEGIN; …; COMMIT` in one text. Replaced by its result when it is resolved. */
+final case class TransactionBlock(
+    begin: BeginTransaction,
+    pieces: Seq[BlockPiece],
+    end: BlockEnd)
+    extends LeafNode {
+  override lazy val resolved: Boolean = false
+  override def output: Seq[Attribute] = Nil
+}
+
+/**
+ * Runs a block. Its result is that of its last query. Any failure rolls everything back; what met a
+ * conflict is run again, as nobody has seen a result of it, and any other failure is raised as it
+ * was. Statements that have changed the session are not run again: the conflict is raised.
+ */
+final case class ResolveTransactionBlock(session: SparkSession) extends Rule[LogicalPlan] {
+
+  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+    case block: TransactionBlock =>
+      val attempts = Attempts.of(session)
+      var isSessionAsBefore = () => true
+      Redo.whole(attempts) {
+        val transaction = Lifecycle.begin(session, block.begin.name, block.begin.modes)
+        val before = Mark.of(session, transaction)
+        isSessionAsBefore = () => before.isSameSession(Mark.of(session, transaction))
+        run(block, transaction, attempts)
+      }(isSessionAsBefore())
+    case other => other
+  }
+
+  private def run(
+      block: TransactionBlock,
+      transaction: SessionTransaction,
+      attempts: Attempts): LogicalPlan = {
+    val id = transaction.id
+    val results = Array.fill(block.pieces.size)(Option.empty[LogicalPlan])
+    Lifecycle.rollingBack(session, id) {
+      val steps = block.pieces.toVector.zipWithIndex.map { case (piece, i) =>
+        val step = Step(
+          Mark.of(session, transaction),
+          () => {
+            results(i) = execute(piece)
+            requireOpen(id)
+          }
+        )
+        step.run()
+        step
+      }
+      block.end match {
+        case BlockEnd.Rollback => Lifecycle.rollback(session)
+        case BlockEnd.Commit => Lifecycle.commit(session, attempts, _ => steps)
+      }
+      results.flatten.lastOption.getOrElse(LocalRelation.fromExternalRows(Nil, Nil))
+    }
+  }
+
+  /** A piece may hide a COMMIT (`EXECUTE IMMEDIATE`); what follows must not run outside. */
+  private def requireOpen(id: String): Unit =
+    if (!Sessions.isOpenTransaction(session, id)) {
+      throw Errors(
+        "LAKESTEP_TRANSACTION_NOT_OPEN",
+        "operation" -> "The next statement of the block",
+        "transaction" -> id
+      )
+    }
+
+  /** The rows of a query; None for a command, which Spark runs at once. */
+  private def execute(piece: BlockPiece): Option[LogicalPlan] = {
+    val frame = SparkInternals.frame(session, piece.plan)
+    frame.queryExecution.commandExecuted match {
+      case _: CommandResult | _: Command => None
+      case _ =>
+        Some(LocalRelation.fromExternalRows(toAttributes(frame.schema), frame.collect().toSeq))
+    }
+  }
+}

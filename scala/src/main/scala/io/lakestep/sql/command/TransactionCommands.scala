@@ -1,0 +1,288 @@
+package io.lakestep.sql.command
+
+import java.sql.Timestamp
+
+import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
+import org.apache.spark.sql.catalyst.plans.logical.{Command, CommandResult, LocalRelation, LogicalPlan}
+import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
+import org.apache.spark.sql.execution.command.LeafRunnableCommand
+import org.apache.spark.sql.types.{
+  ArrayType, BooleanType, DataType, IntegerType, LongType, StringType, TimestampType
+}
+
+import io.lakestep.commit.{Finished, TransactionModes, TransactionStatus}
+import io.lakestep.timeline.{CommitEntry, Requested}
+import io.lakestep.transaction.{Lifecycle, SessionState, Sessions}
+
+private[sql] object Columns {
+  def apply(columns: (String, DataType)*): Seq[Attribute] =
+    columns.map { case (name, dataType) => AttributeReference(name, dataType)() }
+}
+
+/**
+ * A command about transactions. It is no statement of the one that is open, and it runs, or says
+ * itself why not, in a session whose COMMIT failed.
+ */
+sealed trait TransactionCommand extends LeafRunnableCommand
+
+/** One that only tells something, and whose rows may be looked at in whatever state the session is. */
+sealed trait InspectionCommand extends TransactionCommand
+
+private[sql] object InspectionCommand {
+
+  /** Whether a plan reads nothing but such rows, or rows that the client has already (Spark Connect). */
+  def isShownBy(plan: LogicalPlan): Boolean =
+    !plan.isInstanceOf[Command] && plan.subqueriesAll.isEmpty && plan.collectLeaves().forall {
+      case result: CommandResult => result.commandLogicalPlan.isInstanceOf[InspectionCommand]
+      case _: LocalRelation => true
+      // What adaptive execution has run already when it plans the rest again.
+      case stage: LogicalQueryStage => isShownBy(stage.logicalPlan)
+      case _ => false
+    }
+}
+
+/** `BEGIN`: opens the session's transaction. */
+final case class BeginTransaction(name: Option[String], modes: TransactionModes)
+    extends TransactionCommand {
+
+  override val output: Seq[Attribute] = Columns(
+    "transaction_id" -> StringType,
+    "name" -> StringType,
+    "isolation" -> StringType,
+    "read_only" -> BooleanType,
+    "snapshot" -> LongType,
+    "began_at" -> TimestampType
+  )
+
+  override def run(session: SparkSession): Seq[Row] = {
+    val begun = Lifecycle.begin(session, name, modes).begun
+    Seq(
+      Row(
+        begun.id,
+        begun.name.orNull,
+        begun.isolation.name,
+        begun.readOnly,
+        begun.snapshot,
+        new Timestamp(begun.requestedAtMs)
+      )
+    )
+  }
+}
+
+/** `SET TRANSACTION`: changes the modes of the open transaction, before it has met a table. */
+final case class SetTransaction(modes: TransactionModes) extends TransactionCommand {
+
+  override val output: Seq[Attribute] = Nil
+
+  override def run(session: SparkSession): Seq[Row] = {
+    Lifecycle.set(session, modes)
+    Nil
+  }
+}
+
+/** `COMMIT`: all tables of the transaction change, or none does. */
+final case class CommitTransaction() extends TransactionCommand {
+
+  override val output: Seq[Attribute] =
+    Columns("transaction_id" -> StringType, "entry" -> LongType, "tables" -> IntegerType)
+
+  override def run(session: SparkSession): Seq[Row] = {
+    val done = Lifecycle.commit(session)
+    Seq(Row(done.transactionId, done.entry.map(Long.box).orNull, done.tables))
+  }
+}
+
+/** `ROLLBACK`: nothing of the transaction remains that a reader could see. */
+final case class RollbackTransaction() extends TransactionCommand {
+
+  override val output: Seq[Attribute] = Columns("transaction_id" -> StringType)
+
+  override def run(session: SparkSession): Seq[Row] = Seq(Row(Lifecycle.rollback(session)))
+}
+
+/** `SHOW TRANSACTIONS`: this session's open one, then the unfinished entries of the timeline. */
+final case class ShowTransactions() extends InspectionCommand {
+
+  override val output: Seq[Attribute] = Columns(
+    "transaction_id" -> StringType,
+    "name" -> StringType,
+    "user" -> StringType,
+    "state" -> StringType,
+    "entry" -> LongType,
+    "began_at" -> TimestampType,
+    "tables" -> StringType
+  )
+
+  override def run(session: SparkSession): Seq[Row] = {
+    val own = Sessions.state(session) match {
+      case SessionState.Idle => None
+      case SessionState.Failed(t) => Some(Row(t.id, null, null, "FAILED", null, null, null))
+      case SessionState.Open(t) =>
+        Some(
+          Row(
+            t.id,
+            t.begun.name.orNull,
+            session.sparkContext.sparkUser,
+            "REQUESTED",
+            null,
+            new Timestamp(t.begun.requestedAtMs),
+            t.touched.map(_.base.toString).mkString(", ")
+          )
+        )
+    }
+    own.toSeq ++ Lifecycle.unfinished(session).map { e =>
+      Row(
+        e.transaction.id,
+        e.transaction.name.orNull,
+        e.transaction.user,
+        "INFLIGHT",
+        e.number,
+        new Timestamp(e.transaction.requestedAtMs),
+        e.tables.map(_.name).mkString(", ")
+      )
+    }
+  }
+}
+
+/** `DESCRIBE TRANSACTION`: where a transaction is, of whatever client, by its id. */
+final case class DescribeTransaction(id: String) extends InspectionCommand {
+
+  override val output: Seq[Attribute] = Columns(
+    "transaction_id" -> StringType,
+    "state" -> StringType,
+    "name" -> StringType,
+    "user" -> StringType,
+    "isolation" -> StringType,
+    "snapshot" -> LongType,
+    "began_at" -> TimestampType,
+    "entry" -> LongType,
+    "tables" -> StringType,
+    "residue" -> StringType
+  )
+
+  override def run(session: SparkSession): Seq[Row] = Lifecycle.describe(session, id) match {
+    case TransactionStatus.NotFound => Seq(row("NOT_FOUND"))
+    case TransactionStatus.Open(requested) => Seq(row("REQUESTED", Some(requested)))
+    case TransactionStatus.Aborted(entry) => Seq(row("ABORTED", entry = Some(entry)))
+    case TransactionStatus.InFlight(entry) => Seq(ordered("INFLIGHT", entry))
+    case TransactionStatus.Committed(entry, _) => Seq(ordered("COMPLETED", entry))
+    case TransactionStatus.RolledBack(entry, _, residue) =>
+      Seq(ordered("ROLLED_BACK", entry, residue))
+  }
+
+  private def ordered(state: String, entry: CommitEntry, residue: Seq[String] = Nil): Row = row(
+    state,
+    Some(entry.transaction),
+    Some(entry.number),
+    entry.tables.map(_.name).mkString(", "),
+    residue.mkString("; ")
+  )
+
+  private def row(
+      state: String,
+      requested: Option[Requested] = None,
+      entry: Option[Long] = None,
+      tables: String = null,
+      residue: String = null): Row = Row(
+    id,
+    state,
+    requested.flatMap(_.name).orNull,
+    requested.map(_.user).orNull,
+    requested.map(_.isolation).orNull,
+    requested.map(r => Long.box(r.snapshot)).orNull,
+    requested.map(r => new Timestamp(r.requestedAtMs)).orNull,
+    entry.map(Long.box).orNull,
+    tables,
+    residue
+  )
+}
+
+/** `EXPLAIN CONFLICT`: why a transaction was not committed; without an id, the session's last one. */
+final case class ExplainConflict(id: Option[String]) extends InspectionCommand {
+
+  override val output: Seq[Attribute] = Columns(
+    "transaction_id" -> StringType,
+    "rule" -> StringType,
+    "table" -> StringType,
+    "path" -> StringType,
+    "version" -> LongType,
+    "operation" -> StringType,
+    "user" -> StringType,
+    "committed_at" -> TimestampType,
+    "other_transaction" -> StringType,
+    "files" -> ArrayType(StringType),
+    "next_step" -> StringType
+  )
+
+  override def run(session: SparkSession): Seq[Row] = {
+    val met = Lifecycle.conflict(session, id)
+    val conflict = met.conflict
+    Seq(
+      Row(
+        met.transaction,
+        conflict.rule.name,
+        Some(conflict.table).filter(_.nonEmpty).orNull,
+        Some(conflict.path).filter(_.nonEmpty).orNull,
+        conflict.version.map(Long.box).orNull,
+        conflict.operation.orNull,
+        conflict.user.orNull,
+        conflict.timeMs.map(new Timestamp(_)).orNull,
+        conflict.otherTransaction.orNull,
+        conflict.files,
+        met.nextStep
+      )
+    )
+  }
+}
+
+/** `VACUUM TRANSACTIONS`: removes what dead clients left, after it ended their transactions. */
+final case class VacuumTransactions(retainHours: Long) extends TransactionCommand {
+
+  override val output: Seq[Attribute] = Columns(
+    "aborted" -> ArrayType(StringType),
+    "removed_folders" -> IntegerType,
+    "failed" -> ArrayType(StringType)
+  )
+
+  override def run(session: SparkSession): Seq[Row] = {
+    val done = Lifecycle.collect(session, retainHours * 3600000L)
+    Seq(Row(
+      done.aborted,
+      done.folders,
+      done.failed.map { case (table, cause) => s"$table: ${cause.getMessage}" }
+    ))
+  }
+}
+
+object VacuumTransactions {
+
+  /** As long as Delta keeps removed files: what a transaction that is older reads may be gone. */
+  val DefaultHours = 168L
+}
+
+/** `RECOVER`: finishes every transaction that a dead client left between order point and outcome. */
+final case class Recover() extends TransactionCommand {
+
+  override val output: Seq[Attribute] = Columns(
+    "entry" -> LongType,
+    "transaction_id" -> StringType,
+    "outcome" -> StringType,
+    "residue" -> StringType
+  )
+
+  override def run(session: SparkSession): Seq[Row] = {
+    val report = Lifecycle.recover(session)
+    report.finished.map { case (entry, end) =>
+      end match {
+        case Finished.Completed(_) => row(entry, "COMPLETED", Nil)
+        case Finished.RolledBack(_, residue) => row(entry, "ROLLED_BACK", residue)
+      }
+    } ++ report.failed.map { case (entry, cause) =>
+      row(entry, s"FAILED: ${cause.getMessage}", Nil)
+    }
+  }
+
+  private def row(entry: CommitEntry, outcome: String, residue: Seq[String]): Row =
+    Row(entry.number, entry.transaction.id, outcome, residue.mkString("; "))
+}

@@ -1,0 +1,129 @@
+package io.lakestep.sql.guard
+
+import java.util.Locale
+
+import org.apache.spark.sql.catalyst.analysis.LocalTempView
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.connector.catalog.Table
+import org.apache.spark.sql.delta.commands.{
+  AlterTableSetPropertiesDeltaCommand, DeltaReorgTable, DeltaReorgTableCommand, DeltaReorgTableMode,
+  DeltaReorgTableSpec
+}
+import org.apache.spark.sql.execution.command.{
+  CreateFunctionCommand, CreateSQLFunctionCommand, CreateViewCommand, DropFunctionCommand,
+  DropTempViewCommand
+}
+import org.apache.spark.sql.execution.datasources.{
+  CreateTempViewUsing, InsertIntoDataSourceCommand, SaveIntoDataSourceCommand
+}
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+
+import org.apache.spark.sql.delta.lakestep.DeltaReference
+
+/** What a node must hold, beyond its class, to be what the catalogue says. */
+sealed abstract class ContentCondition(val key: String) {
+  def holds(plan: LogicalPlan): Boolean
+}
+
+object ContentCondition {
+
+  /** The node writes a Delta table, and not one of another format. */
+  case object DeltaTarget extends ContentCondition("delta-target") {
+    override def holds(plan: LogicalPlan): Boolean = {
+      val target = targetOf(plan)
+      target.exists(node => DeltaReference.in(node).nonEmpty) ||
+      target.collectFirst { case relation: DataSourceV2Relation => relation.table }
+        .exists(writesNothing)
+    }
+  }
+
+  /** `DataFrameWriter.save` with Delta's data source. */
+  case object DeltaProvider extends ContentCondition("delta-provider") {
+    override def holds(plan: LogicalPlan): Boolean = plan match {
+      case save: SaveIntoDataSourceCommand => DeltaReference.isDelta(save.dataSource)
+      case _ => false
+    }
+  }
+
+  /** A view or function of this session only: not the catalog's, not a global temporary one. */
+  case object Temporary extends ContentCondition("temporary") {
+    override def holds(plan: LogicalPlan): Boolean = plan match {
+      case view: CreateViewCommand => view.viewType == LocalTempView
+      case view: CreateTempViewUsing => !view.global
+      case view: DropTempViewCommand =>
+        view.ident.namespace.lastOption.forall(_.equalsIgnoreCase("session"))
+      case function: CreateFunctionCommand => function.isTemp
+      case function: CreateSQLFunctionCommand => function.isTemp
+      case function: DropFunctionCommand => function.isTemp
+      case _ => false
+    }
+  }
+
+  /** Properties of a Delta table none of which makes Delta act beside the table's log. */
+  case object PlainProperties extends ContentCondition("plain-properties") {
+    override def holds(plan: LogicalPlan): Boolean = DeltaTarget.holds(plan) && (plan match {
+      case set: SetTableProperties => set.properties.keys.forall(isPlain)
+      case set: AlterTableSetPropertiesDeltaCommand => set.configuration.keys.forall(isPlain)
+      case _ => false
+    })
+
+    private def isPlain(property: String): Boolean = {
+      val key = property.toLowerCase(Locale.ROOT)
+      key != "location" && !actBesideTheLog.exists(key.startsWith)
+    }
+  }
+
+  /** REORG that only rewrites files: not one that turns a table format on. */
+  case object Purge extends ContentCondition("purge") {
+    override def holds(plan: LogicalPlan): Boolean = plan match {
+      case reorg: DeltaReorgTable => rewrites(reorg.reorgTableSpec)
+      case reorg: DeltaReorgTableCommand => rewrites(reorg.reorgTableSpec)
+      case _ => false
+    }
+
+    private def rewrites(spec: DeltaReorgTableSpec): Boolean =
+      spec.reorgTableMode != DeltaReorgTableMode.UNIFORM_ICEBERG
+  }
+
+  val all: Seq[ContentCondition] =
+    Seq(DeltaTarget, DeltaProvider, Temporary, PlainProperties, Purge)
+
+  def apply(key: String): ContentCondition =
+    all.find(_.key == key).getOrElse(throw new IllegalStateException(s"No such condition: $key"))
+
+  /**
+   * The nodes in which the target of `plan` is to be found. Where Spark's node keeps it in a field
+   * of its own, a Delta table among the sources must not stand in for it; Delta's own commands
+   * have no other targets than Delta tables.
+   */
+  private[sql] def targetOf(plan: LogicalPlan): Seq[LogicalPlan] = plan match {
+    case write: V2WriteCommand => nodes(write.table)
+    case insert: InsertIntoStatement => nodes(insert.table)
+    case delete: DeleteFromTable => nodes(delete.table)
+    case delete: DeleteFromTableWithFilters => nodes(delete.table)
+    case update: UpdateTable => nodes(update.table)
+    case merge: MergeIntoTable => nodes(merge.targetTable)
+    case insert: InsertIntoDataSourceCommand => nodes(insert.logicalRelation)
+    case alter: UnaryCommand => nodes(alter.child)
+    case other => nodes(other)
+  }
+
+  private def nodes(plan: LogicalPlan): Seq[LogicalPlan] = plan.collect { case node => node }
+
+  /** `df.write.format("noop")`, the usual way to run a query for nothing but its time. */
+  private def writesNothing(table: Table): Boolean =
+    table.getClass.getName.startsWith("org.apache.spark.sql.execution.datasources.noop.")
+
+  private val actBesideTheLog = Seq(
+    "delta.universalformat.",
+    "delta.enableiceberg",
+    "delta.compatibility.symlinkformatmanifest.",
+    "delta.coordinatedcommits.",
+    "delta.redirect",
+    "delta.feature.iceberg",
+    "delta.feature.coordinatedcommits",
+    "delta.feature.redirect",
+    "delta.feature.catalogmanaged",
+    "delta.feature.catalogowned"
+  )
+}

@@ -1,0 +1,118 @@
+package io.lakestep.sql.guard
+
+import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
+
+import org.apache.spark.sql.delta.lakestep.DeltaReference
+import io.lakestep.Errors
+import io.lakestep.transaction.Sessions
+
+/**
+ * Refuses, before it has done anything, every plan that cannot be part of the open transaction of
+ * its session. While no transaction is open it does nothing.
+ *
+ * Three things are refused: a node that [[CommandCatalogue]] refuses, a node that holds a Delta
+ * table by its own path instead of the overlay's, and one that holds it by a connector of Delta's
+ * that nobody can watch. Nodes inside commands are judged as well.
+ *
+ * Three places are needed, as no single one sees every plan (PROTOCOL.md, "Guard"):
+ *   1. the end of the analysis, for each statement and each DataFrame operation;
+ *   1. the start of the analysis, for the nodes on which Spark acts during the analysis;
+ *   1. the start of the execution, for a DataFrame analysed before BEGIN: Spark does not analyse
+ *      it again. The rule runs before cached data is looked up, so a cached table is seen too.
+ *
+ * @param isInTransaction thread-safe and cheap: it is asked for every plan of every session
+ * @param isReadOnly whether that transaction may write nothing
+ */
+final class TransactionGuard(
+    isInTransaction: SparkSession => Boolean,
+    isReadOnly: SparkSession => Boolean) {
+
+  def inject(extensions: SparkSessionExtensions): Unit = {
+    extensions.injectHintResolutionRule(session => new AtStart(session))
+    extensions.injectCheckRule(session => plan => check(session, plan))
+    extensions.injectPlanNormalizationRule(session => new AtExecution(session))
+  }
+
+  /** Throws if the session has an open transaction of which `plan` cannot be a part. */
+  def check(session: SparkSession, plan: LogicalPlan): Unit =
+    if (isInTransaction(session)) judge(session, plan)
+
+  private final class AtStart(session: SparkSession) extends Rule[LogicalPlan] {
+    override def apply(plan: LogicalPlan): LogicalPlan = {
+      if (isInTransaction(session)) {
+        plan.foreach(node => CommandCatalogue.decideEarly(node).foreach(refuse(node, _)))
+      }
+      plan
+    }
+  }
+
+  private final class AtExecution(session: SparkSession) extends Rule[LogicalPlan] {
+    override def apply(plan: LogicalPlan): LogicalPlan = {
+      check(session, plan)
+      plan
+    }
+  }
+
+  private def judge(session: SparkSession, node: LogicalPlan): Unit = {
+    CommandCatalogue.decide(node) match {
+      case Decision.Refused("VACUUM") if Sessions.permitsVacuum(session) =>
+      case refused: Decision.Refused => refuse(node, refused)
+      case Decision.Staged if isReadOnly(session) =>
+        throw Errors("LAKESTEP_READ_ONLY_TRANSACTION", "statement" -> StatementName.of(node))
+      case _ =>
+    }
+    val tables = DeltaReference.in(node)
+    if (tables.exists(_.byKernel)) refuse(node, Decision.Refused("KERNEL_CONNECTOR"))
+    tables.filterNot(_.isOverlay).foreach(refuse(session, node, _))
+    TransactionGuard.inside(node).foreach(judge(session, _))
+  }
+
+  private def refuse(node: LogicalPlan, refused: Decision.Refused): Nothing =
+    throw Errors(
+      s"LAKESTEP_UNSUPPORTED_IN_TRANSACTION.${refused.reason}",
+      "statement" -> StatementName.of(node),
+      "target" -> StatementName.subject(node)
+    )
+
+  private def refuse(session: SparkSession, node: LogicalPlan, base: DeltaReference): Nothing =
+    node match {
+      case _: SaveIntoDataSourceCommand if !base.exists(session) =>
+        refuse(node, Decision.Refused("CREATE_TABLE"))
+      case _ =>
+        throw Errors(
+          "LAKESTEP_BASE_TABLE_IN_TRANSACTION",
+          "statement" -> StatementName.of(node),
+          "table" -> base.display
+        )
+    }
+}
+
+private[sql] object TransactionGuard {
+
+  /**
+   * Every plan that runs when `node` runs. Commands keep plans in fields that are neither children
+   * nor inner children (the target of DELETE, the table of a V2 write).
+   */
+  def inside(node: LogicalPlan): Seq[LogicalPlan] = node match {
+    // EXPLAIN and DESCRIBE QUERY analyse their plan by themselves, and so meet this rule again.
+    case _: SupervisingCommand => Nil
+    // Has run already; its plan is kept for display.
+    case _: CommandResult => Nil
+    case _ =>
+      val held = node match {
+        case command: Command => command.productIterator.flatMap(plans)
+        case _ => Iterator.empty
+      }
+      val inner = node.innerChildren.iterator.collect { case plan: LogicalPlan => plan }
+      (node.children ++ node.subqueries ++ inner ++ held).distinctBy(System.identityHashCode)
+  }
+
+  private def plans(value: Any): Seq[LogicalPlan] = value match {
+    case plan: LogicalPlan => Seq(plan)
+    case Some(plan: LogicalPlan) => Seq(plan)
+    case _ => Nil
+  }
+}

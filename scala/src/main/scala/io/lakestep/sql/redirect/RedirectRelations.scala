@@ -1,0 +1,73 @@
+package io.lakestep.sql.redirect
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.analysis.NamedRelation
+import org.apache.spark.sql.catalyst.plans.logical.{
+  AnalysisHelper, InsertIntoStatement, LogicalPlan, V2WriteCommand
+}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
+
+import org.apache.spark.sql.delta.lakestep.OverlayRelation
+import io.lakestep.Errors
+import io.lakestep.overlay.OverlayPath
+import io.lakestep.transaction.{InternalClones, Sessions}
+
+/**
+ * Redirects Delta relations that are resolved already: DataFrames and views made before BEGIN, which
+ * read the transaction's snapshot, and those made in a transaction that has ended, which read the
+ * table as it is now, or as the open transaction sees it. They are refused if the table's schema has
+ * changed since.
+ */
+final case class RedirectRelations(session: SparkSession) extends Rule[LogicalPlan] {
+
+  // A clone of Spark's own may build cached data of another session anew.
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    if (!Sessions.isOpen(session) && InternalClones.contains(session)) plan
+    else
+      AnalysisHelper.allowInvokingTransformsInAnalyzer {
+        plan.transformDownWithSubqueries {
+          // Its query is no child.
+          case save: SaveIntoDataSourceCommand =>
+            val query = apply(save.query)
+            if (query fastEquals save.query) save else save.copy(query = query)
+          case leaf if leaf.children.isEmpty => redirect(leaf)
+          // The targets of an INSERT into a view and of `saveAsTable` are resolved, and no children.
+          case insert: InsertIntoStatement if insert.table.resolved =>
+            insert.copy(table = insert.table.transformDown { case leaf => redirect(leaf) })
+          case write: V2WriteCommand =>
+            redirect(write.table) match {
+              case moved: NamedRelation if moved ne write.table => write.withNewTable(moved)
+              case _ => write
+            }
+        }
+      }
+
+  private def redirect(leaf: LogicalPlan): LogicalPlan = OverlayRelation.table(leaf) match {
+    case None => leaf
+    case Some((path, options)) =>
+      val base = if (OverlayPath.isOverlay(path)) OverlayPath.parse(path).base else path
+      def conf = session.sessionState.newHadoopConfWithOptions(options)
+      Sessions.open(session) match {
+        case Some(transaction) if transaction.owns(path) => leaf
+        case None if path == base => leaf
+        case Some(transaction) if path == base =>
+          transaction.overlayOf(base, conf).fold(leaf) { overlay =>
+            OverlayRelation.at(session, leaf, overlay).getOrElse(
+              throw Errors(
+                "LAKESTEP_DATAFRAME_FROM_OUTSIDE",
+                "table" -> base.toString,
+                "transaction" -> transaction.id
+              )
+            )
+          }
+        case open =>
+          val target = open.flatMap(_.overlayOf(base, conf)).getOrElse(base)
+          // The number of a version that was staged may be that of another one now.
+          Option.when(OverlayRelation.isOfNewest(leaf))(target)
+            .flatMap(OverlayRelation.at(session, leaf, _)).getOrElse(
+              throw Errors("LAKESTEP_DATAFRAME_OF_ENDED_TRANSACTION", "table" -> base.toString)
+            )
+      }
+  }
+}

@@ -1,0 +1,62 @@
+package io.lakestep.sql.run
+
+import io.delta.tables.execution.VacuumTableCommand
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan}
+import org.apache.spark.sql.delta.DeltaTableUtils
+import org.apache.spark.sql.execution.command.AlterTableRenameCommand
+
+import org.apache.spark.sql.delta.lakestep.DeltaReference
+import io.lakestep.sql.guard.{CommandCatalogue, ContentCondition, Decision, TransactionGuard}
+import io.lakestep.sql.read.ConsistentReads
+import io.lakestep.transaction.{Autocommit, InternalClones, Sessions}
+
+/**
+ * A statement outside a transaction that makes a table of others, moves one, or deletes files: no table that it
+ * names may hold a commit of an unfinished entry when it starts, as that may be taken back. One that
+ * changes a Delta table starts a transaction of Delta's, which `BaseTransactionBackstop` watches.
+ */
+private[sql] object BeforeAutocommit {
+
+  def apply(session: SparkSession, command: Command): Unit =
+    if (keepsWhatItReads(command) &&
+      !Sessions.isOpen(session) && !InternalClones.contains(session))
+      Autocommit.beforeWrite(session, (tables(command) ++ renamed(session, command)).distinct)
+
+  /** Not DROP, for example: that is also the way out when an entry cannot be finished. */
+  private def keepsWhatItReads(command: Command): Boolean =
+    CommandCatalogue.decide(command) match {
+      case _ if isDryRun(command) => false
+      case Decision.Refused(reason) => Keeping(reason) && !ConsistentReads.isOneQuery(command)
+      case _ => false
+    }
+
+  private def isDryRun(command: Command): Boolean = command match {
+    case vacuum: VacuumTableCommand => vacuum.dryRun
+    case _ => false
+  }
+
+  /** Reasons for which commands are refused in transactions that keep what they read outside. */
+  private val Keeping = Set("CREATE_TABLE", "CLONE", "NOT_DELTA", "VACUUM", "RENAME")
+
+  /** RENAME moves the folder of a managed table, in which nobody would find the entry's commit again. */
+  private def renamed(session: SparkSession, command: Command): Seq[Path] = command match {
+    case AlterTableRenameCommand(name, _, false) =>
+      val catalog = session.sessionState.catalog
+      val table = Option.when(catalog.tableExists(name))(catalog.getTableMetadata(name))
+      table.filter(DeltaTableUtils.isDeltaTable).map(t => new Path(t.location)).toSeq
+    case _ => Nil
+  }
+
+  /** Of these the ones that it changes, and does not only read. */
+  def targets(command: Command): Seq[Path] = {
+    val found = ContentCondition.targetOf(command).flatMap(DeltaReference.in)
+    if (found.isEmpty) tables(command) else found.filterNot(_.isOverlay).map(_.path)
+  }
+
+  /** The Delta tables, not those of an overlay, that a statement names. */
+  def tables(node: LogicalPlan): Seq[Path] =
+    DeltaReference.in(node).filterNot(_.isOverlay).map(_.path) ++
+      TransactionGuard.inside(node).flatMap(tables)
+}

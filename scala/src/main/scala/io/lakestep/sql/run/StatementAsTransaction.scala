@@ -1,0 +1,121 @@
+package io.lakestep.sql.run
+
+import scala.jdk.CollectionConverters._
+
+import io.delta.tables.execution.VacuumTableCommand
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.catalyst.analysis.{ResolvedIdentifier, UnresolvedIdentifier}
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan, ReplaceTableAsSelect, SetTableProperties, UnsetTableProperties}
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
+import org.apache.spark.sql.delta.commands.RestoreTableCommand
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.command.{ExecutedCommandExec, LeafRunnableCommand}
+import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
+
+import org.apache.spark.sql.delta.lakestep.SparkInternals
+import io.lakestep.{Errors, LakestepException}
+import io.lakestep.commit.TransactionModes
+import io.lakestep.sql.guard.{CommandCatalogue, Decision, StatementKinds}
+import io.lakestep.sql.redirect.RedirectSaveAsTable
+import io.lakestep.transaction.{Attempts, Autocommit, DeltaStatements, InternalClones, Lifecycle, Redo, Sessions}
+import io.lakestep.log.ForeignWriters
+
+/**
+ * A statement outside a transaction that can only be one, by itself: of a table that is closed to
+ * everything but transactions (`lakestep.foreignWriters`), or one that opens or closes a table.
+ *
+ * @param asked the statement as it came to the analyzer, which does its work again inside
+ * @param vacuumed the table of a VACUUM, which deletes files and leaves nothing to commit
+ */
+final case class StatementAsTransaction(
+    asked: LogicalPlan,
+    override val output: Seq[Attribute],
+    vacuumed: Option[Path])
+    extends LeafRunnableCommand {
+
+  /** In a session of its own: other threads of the user's go on outside of the transaction. */
+  override def run(session: SparkSession): Seq[Row] = {
+    val attempts = Attempts.of(session)
+    val own = SparkInternals.cloned(session)
+    Sessions.seeAs(own, session)
+    try Redo.whole(attempts)(once(own, attempts))(mayRepeat = true)
+    finally Sessions.learn(session, own)
+  }
+
+  private def once(session: SparkSession, attempts: Attempts): Seq[Row] = {
+    val transaction = Lifecycle.begin(session, None, TransactionModes())
+    Lifecycle.rollingBack(session, transaction.id) {
+      vacuumed.foreach { table =>
+        transaction.permitVacuum()
+        DeltaStatements.open(session, transaction, table)
+      }
+      val rows = inside(SparkInternals.frame(session, asked).collect().toSeq)
+      if (vacuumed.isDefined) Lifecycle.rollback(session)
+      else Lifecycle.commit(session, attempts, _ => Vector.empty)
+      rows
+    }
+  }
+
+  /** The user began no transaction inside of which something could be made again. */
+  private def inside[T](body: => T): T =
+    try body
+    catch {
+      case e: LakestepException if e.getCondition == "LAKESTEP_BASE_TABLE_IN_TRANSACTION" =>
+        val told = e.getMessageParameters.asScala.toSeq
+        throw Errors.caused("LAKESTEP_STATEMENT_IS_NO_TRANSACTION", e, told: _*)
+    }
+}
+
+object StatementAsTransaction {
+
+  private val Asked = TreeNodeTag[LogicalPlan]("lakestep.asked")
+
+  /** Remembers a plan that nobody has resolved yet on what becomes of it. */
+  private[sql] def note(asked: LogicalPlan, plan: LogicalPlan): Unit =
+    if (plan.getTagValue(Asked).isEmpty)
+      plan.setTagValue(Asked, asked.getTagValue(Asked).getOrElse(asked))
+
+  /** The plan that does so, if the statement that became this plan has to be a transaction. */
+  private[sql] def plan(session: SparkSession, root: LogicalPlan): Option[SparkPlan] = {
+    val commands = StatementKinds.commands(root)
+    for {
+      asked <- root.getTagValue(Asked).orElse(askedAgain(root))
+      if commands.exists(mustBe(session, _)) && !Sessions.isOpen(session) &&
+        !InternalClones.contains(session)
+    } yield ExecutedCommandExec(StatementAsTransaction(asked, root.output, vacuumed(commands)))
+  }
+
+  /** What Spark or Delta makes anew on the way, without its tags; analysis redirects both. */
+  private def askedAgain(root: LogicalPlan): Option[LogicalPlan] = root match {
+    case _: SaveIntoDataSourceCommand | _: RestoreTableCommand => Some(root)
+    case replace: ReplaceTableAsSelect => Some(replace.name).collect {
+        case ResolvedIdentifier(catalog, identifier) =>
+          val parts = catalog.name +: identifier.namespace.toSeq :+ identifier.name
+          replace.copy(name = UnresolvedIdentifier(parts), isAnalyzed = false)
+      }
+    case _ => None
+  }
+
+  private def mustBe(session: SparkSession, command: Command): Boolean = {
+    // `DataFrameWriter.save` meets its table only when it runs.
+    val isLoaded = !command.isInstanceOf[SaveIntoDataSourceCommand]
+    val overwritten = RedirectSaveAsTable.target(command).map(_.path)
+    overwritten.exists(Autocommit.isFenced(session, _, isLoaded = false)) ||
+    (CommandCatalogue.decide(command) == Decision.Staged || isVacuum(command)) &&
+    (changesMode(command) ||
+      BeforeAutocommit.targets(command).exists(Autocommit.isFenced(session, _, isLoaded)))
+  }
+
+  private def changesMode(command: Command): Boolean = command match {
+    case set: SetTableProperties => set.properties.keys.exists(ForeignWriters.isProperty)
+    case unset: UnsetTableProperties => unset.propertyKeys.exists(ForeignWriters.isProperty)
+    case _ => false
+  }
+
+  private def isVacuum(command: Command): Boolean = command.isInstanceOf[VacuumTableCommand]
+
+  private def vacuumed(commands: Seq[Command]): Option[Path] =
+    commands.filter(isVacuum).flatMap(BeforeAutocommit.targets).headOption
+}

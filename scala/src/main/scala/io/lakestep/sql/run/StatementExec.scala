@@ -1,0 +1,180 @@
+package io.lakestep.sql.run
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.plans.logical.{CommandResult, LogicalPlan, ReturnAnswer}
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.classic
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
+import org.apache.spark.sql.execution.datasources.v2.V2CommandExec
+import org.apache.spark.sql.types.StringType
+import org.apache.spark.unsafe.types.UTF8String
+
+import org.apache.spark.sql.delta.lakestep.DeltaHousekeeping
+import io.lakestep.Errors
+import io.lakestep.log.StatementKind
+import io.lakestep.overlay.OverlayPath
+import io.lakestep.sql.command.{InspectionCommand, TransactionCommand}
+import io.lakestep.sql.guard.{CommandCatalogue, Decision, StatementKinds}
+import io.lakestep.sql.read.{NoteStatementTables, ReadSets, StatementTables}
+import io.lakestep.transaction.{DeltaStatements, InternalClones, SessionTransaction, Sessions}
+
+/**
+ * The root of a physical plan that reads Delta tables or runs a command. Each time the plan is
+ * executed it compares what the plan was made for with the session's transaction now, so that
+ *  - a DataFrame planned outside the open transaction is refused inside it, and one planned inside
+ *    is refused once that transaction has ended;
+ *  - a command that fails inside leaves the transaction as it was before it.
+ */
+private[sql] trait StatementRoot extends UnaryExecNode {
+
+  def tables: Set[Path]
+  def client: SparkSession
+
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  override def nodeName: String = "Statement"
+  override protected def stringArgs: Iterator[Any] = Iterator.empty
+
+  /** The open transaction, if this may run now. */
+  protected def checked(): Option[SessionTransaction] = {
+    val open = Sessions.open(client)
+    open.foreach(_.checkUsable())
+    checkTables(open)
+    open
+  }
+
+  /** Data that Spark caches is read, and judged, by the statements that use it. */
+  private def checkTables(open: Option[SessionTransaction]): Unit =
+    if (!InternalClones.contains(client)) tables.foreach { path =>
+      open match {
+        case Some(transaction) if !transaction.owns(path) =>
+          throw Errors(
+            "LAKESTEP_DATAFRAME_FROM_OUTSIDE",
+            "table" -> shown(path),
+            "transaction" -> transaction.id
+          )
+        case Some(transaction) => transaction.checkPinned(path)
+        case None if OverlayPath.isOverlay(path) =>
+          throw Errors("LAKESTEP_DATAFRAME_OF_ENDED_TRANSACTION", "table" -> shown(path))
+        case _ =>
+      }
+    }
+
+  protected def shown(path: Path): String =
+    if (OverlayPath.isOverlay(path)) OverlayPath.parse(path).base.toString else path.toString
+}
+
+/** A query. */
+final case class StatementExec(
+    child: SparkPlan,
+    tables: Set[Path],
+    @transient client: SparkSession)
+    extends StatementRoot {
+
+  override def executeCollect(): Array[InternalRow] = { checked(); child.executeCollect() }
+  override def executeToIterator(): Iterator[InternalRow] = { checked(); child.executeToIterator() }
+  override def executeTake(n: Int): Array[InternalRow] = { checked(); child.executeTake(n) }
+  override def executeTail(n: Int): Array[InternalRow] = { checked(); child.executeTail(n) }
+  override protected def doExecute(): RDD[InternalRow] = { checked(); child.execute() }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): StatementExec =
+    copy(child = newChild)
+}
+
+/**
+ * A command. Adaptive execution leaves one of Spark's own class alone, and else would run it on a
+ * thread of its own when it has a subquery.
+ *
+ * @param kind nothing outside of a transaction
+ */
+final case class CommandStatementExec(
+    child: SparkPlan,
+    tables: Set[Path],
+    kind: Option[StatementKind],
+    @transient client: SparkSession,
+    @transient typed: Option[TypedStatement])
+    extends V2CommandExec
+    with StatementRoot {
+
+  override protected def run(): Seq[InternalRow] = (checked(), kind) match {
+    case (Some(transaction), Some(kindOfCommand)) =>
+      val isTyped = !transaction.isBusy
+      val rows =
+        transaction.runStatement(kindOfCommand, DeltaHousekeeping.invalidate(client, _)) {
+          DeltaStatements.during(transaction)(child.executeCollect())
+        }
+      if (isTyped) typed.foreach(WatchTypedStatements.ended(client, transaction, _))
+      rows.toSeq.map(withBaseLocation)
+    case _ => child.executeCollect().toSeq
+  }
+
+  /** A user sees where the table lies, not the path of its overlay. */
+  private def withBaseLocation(row: InternalRow): InternalRow = {
+    val index = output.indexWhere(a => TellsPath(a.name) && a.dataType == StringType)
+    if (index < 0 || row.isNullAt(index)) row
+    else {
+      val location = UTF8String.fromString(shown(new Path(row.getString(index))))
+      InternalRow.fromSeq(row.toSeq(output.map(_.dataType)).updated(index, location))
+    }
+  }
+
+  /** Of DESCRIBE DETAIL; of OPTIMIZE and VACUUM. */
+  private def TellsPath = Set("location", "path")
+
+  override protected def withNewChildInternal(newChild: SparkPlan): CommandStatementExec =
+    copy(child = newChild)
+}
+
+/** Puts a [[StatementRoot]] on top of every plan that reads Delta tables or is a command. */
+final case class StatementStrategy(session: SparkSession) extends SparkStrategy {
+
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case ReturnAnswer(StatementTables(query, tables, scans)) =>
+      Sessions.open(session).foreach(ReadSets.query(_, query, scans))
+      planned(query)(StatementExec(_, tables, session))
+    case ReturnAnswer(root) =>
+      root match {
+        case _: TransactionCommand | _: CommandResult =>
+        // Refuses every statement after a failed COMMIT, also one without tables.
+        case query if !InspectionCommand.isShownBy(query) => Sessions.open(session)
+        case _ =>
+      }
+      StatementAsTransaction.plan(session, root).fold(judged(root))(Seq(_))
+    case StatementTables(query, _, _) => Seq(planLater(query))
+    case _ => Nil
+  }
+
+  private def judged(root: LogicalPlan): Seq[SparkPlan] = {
+    val commands = StatementKinds.commands(root)
+    commands.foreach { command =>
+      BeforeAutocommit(session, command)
+      if (!command.isInstanceOf[TransactionCommand])
+        Sessions.open(session).foreach { transaction =>
+          ReadSets.command(transaction, command)
+          ReadSets.query(transaction, command, NoteStatementTables.notedOf(command))
+          if (CommandCatalogue.decide(command) == Decision.Harmless) transaction.changesSession()
+        }
+    }
+    val kind = root match {
+      case _: TransactionCommand => None
+      case _ => commands.headOption.filter(_ => Sessions.isOpen(session)).map(StatementKinds.of)
+    }
+    val tables = NoteStatementTables.of(root)
+    if (tables.isEmpty && kind.isEmpty) Nil
+    else if (commands.isEmpty) planned(root)(StatementExec(_, tables, session))
+    else
+      planned(root)(
+        CommandStatementExec(_, tables, kind, session, TypedStatement.redoable(root))
+      )
+  }
+
+  private def planned(root: LogicalPlan)(statement: SparkPlan => SparkPlan): Seq[SparkPlan] = {
+    val planner = session.asInstanceOf[classic.SparkSession].sessionState.planner
+    planner.SpecialLimits(ReturnAnswer(root)).map(statement)
+  }
+}

@@ -1,0 +1,117 @@
+package io.lakestep.sql.run
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
+import org.apache.spark.sql.catalyst.analysis.AnalysisContext
+import org.apache.spark.sql.catalyst.expressions.{CallMethodViaReflection, UserDefinedExpression}
+import org.apache.spark.sql.catalyst.plans.logical.{Command, CommandResult, LogicalPlan, ScriptTransformation}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
+
+import org.apache.spark.sql.delta.lakestep.{DeltaReference, SparkInternals}
+import io.lakestep.sql.command.{BeginTransaction, CommitTransaction, RollbackTransaction, SetTransaction, TransactionCommand}
+import io.lakestep.sql.guard.{CommandCatalogue, Decision, TransactionGuard}
+import io.lakestep.transaction.{Mark, SessionState, SessionTransaction, Sessions}
+
+/** A statement as the parser read it. The plan that is made of it carries it along as a tag. */
+final class TypedStatement(val parsed: LogicalPlan)
+
+private[sql] object TypedStatement {
+
+  private val Tag = TreeNodeTag[TypedStatement]("lakestep.typed")
+
+  def note(parsed: LogicalPlan): Unit = parsed.setTagValue(Tag, new TypedStatement(parsed))
+
+  def of(plan: LogicalPlan): Option[TypedStatement] = plan.getTagValue(Tag)
+
+  /** One that changes tables or the session, and calls nothing of the user's. */
+  def redoable(plan: LogicalPlan): Option[TypedStatement] = plan match {
+    case _: TransactionCommand => None
+    case command: Command
+        if CommandCatalogue.decide(command) == Decision.Staged ||
+          CommandCatalogue.decide(command) == Decision.Harmless =>
+      of(plan).filterNot(_ => callsUser(command))
+    case _ => None
+  }
+
+  private def callsUser(node: LogicalPlan): Boolean =
+    node.isInstanceOf[ScriptTransformation] || node.expressions.exists(_.exists {
+      case _: UserDefinedExpression | _: CallMethodViaReflection => true
+      case _ => false
+    }) || TransactionGuard.inside(node).exists(callsUser)
+}
+
+/**
+ * Tells the open transaction which statements were typed, and whether anybody may have seen a
+ * result: of a query, of a DataFrame, of the frame that an UPDATE gave back. What is typed and does
+ * not end as a statement that can be run again counts as seen, and so does all that comes by Spark
+ * Connect, which hands every result on.
+ */
+private[lakestep] object WatchTypedStatements {
+
+  def inject(extensions: SparkSessionExtensions): Unit = {
+    extensions.injectHintResolutionRule(new AtStart(_))
+    extensions.injectCheckRule(session => plan => atEnd(session, plan))
+    extensions.injectPlanNormalizationRule(new AtExecution(_))
+  }
+
+  def ended(
+      session: SparkSession,
+      transaction: SessionTransaction,
+      statement: TypedStatement): Unit = {
+    if (isConnect) transaction.typed.see()
+    transaction.typed.end(
+      statement,
+      () => { SparkInternals.frame(session, statement.parsed).queryExecution.commandExecuted; () }
+    )
+  }
+
+  private final class AtStart(session: SparkSession) extends Rule[LogicalPlan] {
+    override def apply(plan: LogicalPlan): LogicalPlan = {
+      for (statement <- TypedStatement.of(plan) if !isInView; transaction <- watched(session))
+        transaction.typed.begin(statement, Mark.of(session, transaction))
+      plan
+    }
+  }
+
+  private def atEnd(session: SparkSession, plan: LogicalPlan): Unit =
+    if (TypedStatement.of(plan).isEmpty && !isOwn(plan))
+      // Also called for each subquery of a statement.
+      for (transaction <- watched(session) if shows(plan) || plan.isInstanceOf[Command])
+        transaction.typed.seeApart()
+
+  private final class AtExecution(session: SparkSession) extends Rule[LogicalPlan] {
+    override def apply(plan: LogicalPlan): LogicalPlan = {
+      if (!plan.isInstanceOf[Command] && !isOwn(plan))
+        for (transaction <- watched(session) if shows(plan)) transaction.typed.see()
+      plan
+    }
+  }
+
+  /** The open transaction, unless this is a part of a statement that runs. */
+  private def watched(session: SparkSession): Option[SessionTransaction] =
+    Sessions.state(session) match {
+      case SessionState.Open(transaction) if !transaction.isBusy => Some(transaction)
+      case _ => None
+    }
+
+  /** A query of a Delta table, or the rows that a command gave back. */
+  private def shows(plan: LogicalPlan): Boolean = plan.collectWithSubqueries {
+    case node if node.isInstanceOf[CommandResult] || DeltaReference.in(node).nonEmpty => ()
+  }.nonEmpty
+
+  /** BEGIN and its like show nothing of a table; what tells of transactions does. */
+  private def isOwn(plan: LogicalPlan): Boolean = plan match {
+    case result: CommandResult => isOwn(result.commandLogicalPlan)
+    case _: BeginTransaction | _: CommitTransaction | _: RollbackTransaction | _: SetTransaction =>
+      true
+    case _ => false
+  }
+
+  private def isInView: Boolean = AnalysisContext.get.nestedViewDepth > 0
+
+  private def isConnect: Boolean = StackWalker.getInstance.walk { frames =>
+    frames.iterator.asScala.exists(_.getClassName.startsWith("org.apache.spark.sql.connect."))
+  }
+}

@@ -1,0 +1,95 @@
+package io.lakestep.transaction
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.SparkSession
+
+import org.apache.spark.sql.delta.lakestep.{AutoCompaction, CatalogUpdate, DeltaHousekeeping, PublishedChecksums, SparkInternals}
+import io.lakestep.commit.{IsolationLevel, TransactionModes}
+import io.lakestep.log.StatementKind
+
+/**
+ * What Delta does after each commit, done once for the published commits of a transaction, in the
+ * thread of its COMMIT: cached data, checksums, checkpoints, the metastore's copy of a schema, auto
+ * compaction. The transaction is committed whatever happens here; failures are logged.
+ *
+ * Tables with UniForm or a symlink manifest, of which Delta makes hooks, too, are not written by
+ * transactions.
+ */
+private[transaction] object AfterCommit {
+
+  /** A table that was published, and in which versions. */
+  private final case class Published(table: TouchedTable, versions: Vector[Long])
+
+  /** @param published the versions of each written table, by its URI */
+  def apply(
+      session: SparkSession,
+      transaction: SessionTransaction,
+      published: Map[String, Vector[Long]]): Unit = {
+    val tables =
+      for (table <- transaction.touched; versions <- published.get(table.uri))
+        yield Published(table, versions)
+    for (t <- tables) DeltaHousekeeping.refresh(session, t.table.base)
+    putChecksums(session, transaction, tables)
+    putCheckpoints(session, transaction, tables)
+    if (CatalogUpdate.isOn(session))
+      for (t <- tables; name <- t.table.identifier)
+        DeltaHousekeeping.logged(s"The metastore's copy of the schema of $name is not up to date")(
+          CatalogUpdate(session, name, t.table.base)
+        )
+    for (t <- tables; written <- t.table.mayCompact)
+      DeltaHousekeeping.logged(s"No auto compaction of ${t.table.name}")(
+        AutoCompaction(session, t.table.base, written)(compact(session, t.table, _))
+      )
+  }
+
+  private def putChecksums(
+      session: SparkSession,
+      transaction: SessionTransaction,
+      tables: Seq[Published]): Unit = {
+    val stores = Databases.quickStores(session, transaction.database)
+    def put(t: Published): Unit = DeltaHousekeeping.putChecksums(
+      session,
+      stores,
+      t.table.base,
+      t.table.snapshot,
+      transaction.id,
+      t.versions
+    )
+    // Spark jobs would keep others waiting who publish on the same threads.
+    val (withJobs, others) =
+      tables.partition(_.table.snapshot.exists(PublishedChecksums.isReconstructed))
+    transaction.database.atOnce(others)(put)
+    withJobs.foreach(put)
+  }
+
+  private def putCheckpoints(
+      session: SparkSession,
+      transaction: SessionTransaction,
+      tables: Seq[Published]): Unit = {
+    def keep(files: Seq[Path]): Unit =
+      transaction.database.keep(files.map(_.toUri.toString): _*)
+    for (t <- tables; interval <- t.table.checkpointInterval)
+      DeltaHousekeeping.checkpoint(session, t.table.base, t.versions, interval, keep)
+  }
+
+  /** As a transaction of its own, in a session of its own, which gives up when it meets a conflict. */
+  private def compact(
+      session: SparkSession,
+      table: TouchedTable,
+      rewrite: (SparkSession, Path) => Unit): Unit = {
+    val own = SparkInternals.cloned(session)
+    Sessions.seeAs(own, session)
+    val snapshot = TransactionModes(isolation = Some(IsolationLevel.Snapshot))
+    SparkInternals.within(own) {
+      val transaction = Lifecycle.beginInternal(own, Some("auto compaction"), snapshot)
+      Lifecycle.rollingBack(own, transaction.id) {
+        for (overlay <- transaction.overlayOf(table.base, own.sessionState.newHadoopConf()))
+          transaction.runStatement(StatementKind.Rewrite, DeltaHousekeeping.invalidate(own, _))(
+            DeltaStatements.during(transaction)(rewrite(own, overlay))
+          )
+        Lifecycle.commit(own, Attempts.of(own), _ => Vector.empty)
+      }
+    }
+    Sessions.seeAs(session, own)
+  }
+}

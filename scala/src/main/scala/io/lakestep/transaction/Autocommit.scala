@@ -1,0 +1,107 @@
+package io.lakestep.transaction
+
+import scala.annotation.tailrec
+import scala.util.Try
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.SparkSession
+
+import org.apache.spark.sql.delta.lakestep.DeltaFence
+import io.lakestep.LakestepException
+import io.lakestep.log.TablePath
+import io.lakestep.storage.LocalStore
+
+/**
+ * Step 12: what statements of a session without a transaction owe the transactions of others. A table
+ * that no transaction has written is left alone, also where its store permits none.
+ */
+object Autocommit {
+
+  /**
+   * Before a statement writes: its tables hold no unfinished entry any more.
+   *
+   * @return whether one of them did
+   */
+  def beforeWrite(session: SparkSession, tables: Seq[Path]): Boolean = {
+    val conf = session.sessionState.newHadoopConf()
+    tables.distinct.map(uri(_, conf)).filter(isBound(_, conf))
+      .map(Databases.of(session).helpBeforeWrite(_)).contains(true)
+  }
+
+  /**
+   * Versions of tables that belong to one snapshot, none older than what the session has met.
+   *
+   * Where the session itself has committed above a part of an unfinished entry, the entry is finished.
+   * Condition: LAKESTEP_SNAPSHOT_BEHIND_SESSION, if it cannot be.
+   *
+   * @param seen the versions that a query has loaded before this call. Only then does a table without
+   *             a binding hold no commit of ours.
+   */
+  def consistent(session: SparkSession, seen: Map[Path, Long]): Map[Path, Long] = {
+    val conf = session.sessionState.newHadoopConf()
+    val uris = seen.keySet.map(table => table -> uri(table, conf)).toMap
+    val loaded = seen.groupMapReduce(t => uris(t._1))(_._2)(math.min)
+    val versions =
+      if (loaded.keys.exists(isBound(_, conf))) consistent(session, loaded, loaded.size) else loaded
+    Sessions.saw(session, versions)
+    uris.view.mapValues(versions).toMap
+  }
+
+  @tailrec
+  private def consistent(
+      session: SparkSession,
+      loaded: Map[String, Long],
+      helps: Int): Map[String, Long] = {
+    val database = Databases.of(session)
+    val found =
+      try Right(database.consistent(loaded, Sessions.seenVersions(session)))
+      catch {
+        case behind: LakestepException
+            if helps > 0 && behind.getCondition == "LAKESTEP_SNAPSHOT_BEHIND_SESSION" =>
+          Left(behind)
+      }
+    found match {
+      case Right(versions) => versions
+      case Left(behind) =>
+        try database.helpBeforeWrite(behind.getMessageParameters.get("table"))
+        catch {
+          case NonFatal(failure) =>
+            behind.addSuppressed(failure)
+            throw behind
+        }
+        consistent(session, loaded, helps - 1)
+    }
+  }
+
+  /** After a statement of the session has committed to a table. */
+  def committed(session: SparkSession, table: Path, version: Long): Unit =
+    Sessions.saw(session, Seq(uri(table, session.sessionState.newHadoopConf()) -> version))
+
+  /**
+   * Whether the table takes no commits but those of transactions. Where that is unknown Delta's
+   * transaction meets the feature.
+   *
+   * @param isLoaded whether the analysis of the statement has loaded the table
+   */
+  def isFenced(session: SparkSession, table: Path, isLoaded: Boolean): Boolean =
+    Try {
+      if (isLoaded) DeltaFence.isOn(session, table)
+      else {
+        val conf = session.sessionState.newHadoopConf()
+        isBound(uri(table, conf), conf) && DeltaFence.isOnNow(session, table)
+      }
+    }.getOrElse(false)
+
+  /** The path that stores know a table by. */
+  private def uri(table: Path, conf: Configuration): String =
+    BasePath.uri(BasePath.canonical(table, conf))
+
+  private def isBound(table: String, conf: Configuration): Boolean = {
+    val binding = new Path(new java.net.URI(TablePath.binding(table)))
+    // Hadoop's local file system takes what nobody may look at for absent.
+    if (binding.toUri.getScheme == "file") new LocalStore().exists(binding.toUri.toString)
+    else binding.getFileSystem(conf).exists(binding)
+  }
+}

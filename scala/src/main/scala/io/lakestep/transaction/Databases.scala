@@ -1,0 +1,95 @@
+package io.lakestep.transaction
+
+import java.util.concurrent.{ConcurrentHashMap, Executor, Executors, ThreadFactory}
+
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.SparkSession
+
+import org.apache.spark.sql.delta.lakestep.{DeltaDeletionVectors, DeltaStateReader}
+import io.lakestep.{Clock, Errors, Ids, LakestepConf}
+import io.lakestep.commit.{CommitObserver, Database, DatabaseOptions, PublishExecutor}
+import io.lakestep.storage.{HadoopStores, ObjectStores}
+
+/** One [[Database]] for each timeline root of this process, shared by its sessions. */
+object Databases {
+
+  private val databases = new ConcurrentHashMap[String, Database]
+  private val quick = new ConcurrentHashMap[Database, ObjectStores]
+
+  def of(session: SparkSession): Database = databases.computeIfAbsent(root(session), open(session))
+
+  /** Stores like those of a database, for files that need not survive a crash of the machine. */
+  def quickStores(session: SparkSession, database: Database): ObjectStores = quick.computeIfAbsent(
+    database,
+    _ => new HadoopStores(session.sessionState.newHadoopConf(), durable = false)
+  )
+
+  /** `spark.lakestep.root`, or `_lakestep` in the warehouse folder; qualified. */
+  def root(session: SparkSession): String = {
+    val configured = LakestepConf.Root.from(session.conf.getOption)
+    val text = configured.getOrElse(s"${session.sessionState.conf.warehousePath}/_lakestep")
+    try BasePath.uri(BasePath.canonical(new Path(text), session.sessionState.newHadoopConf()))
+    catch {
+      case NonFatal(cause) =>
+        throw Errors.caused(
+          "LAKESTEP_STORE_PATH_INVALID",
+          cause,
+          "path" -> text,
+          "reason" -> String.valueOf(cause.getMessage)
+        )
+    }
+  }
+
+  private def open(session: SparkSession)(root: String): Database = {
+    def conf[T](key: io.lakestep.ConfKey[T]): T = key.from(session.conf.getOption)
+    Database.open(
+      root = root,
+      stores =
+        new HadoopStores(session.sessionState.newHadoopConf(), conf(LakestepConf.SyncFiles)),
+      states = DeltaStateReader,
+      vectors = new DeltaDeletionVectors(session.sessionState.newHadoopConf()),
+      clock = Clock.system,
+      ids = Ids.random,
+      observer = conf(LakestepConf.Observer).fold[CommitObserver](CommitObserver.Silent)(observer),
+      options = DatabaseOptions(
+        maxAttempts = conf(LakestepConf.MaxAttempts),
+        // The stores force nothing where they need not; a file that is gone is noticed anyway.
+        syncDataFiles = true,
+        conflicts = conf(LakestepConf.Strategy),
+        longestWaitMs = conf(LakestepConf.TimeoutMs),
+        checkpointInterval = conf(LakestepConf.CheckpointInterval),
+        publishExecutor = PublishExecutor.on(threads(conf(LakestepConf.PublishThreads)))
+      )
+    )
+  }
+
+  private def observer(className: String): CommitObserver =
+    Thread.currentThread.getContextClassLoader
+      .loadClass(className)
+      .getDeclaredConstructor()
+      .newInstance()
+      .asInstanceOf[CommitObserver]
+
+  /** Threads that read with the settings of the session for which they work. */
+  private def threads(number: Int): Executor = {
+    val pool = Executors.newFixedThreadPool(number, Daemons)
+    task => {
+      val caller = SparkSession.getActiveSession
+      pool.execute { () =>
+        caller.foreach(SparkSession.setActiveSession)
+        try task.run()
+        finally SparkSession.clearActiveSession()
+      }
+    }
+  }
+
+  private object Daemons extends ThreadFactory {
+    override def newThread(task: Runnable): Thread = {
+      val thread = new Thread(task, "lakestep-publish")
+      thread.setDaemon(true)
+      thread
+    }
+  }
+}

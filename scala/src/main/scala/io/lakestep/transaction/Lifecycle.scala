@@ -1,0 +1,267 @@
+package io.lakestep.transaction
+
+import scala.annotation.tailrec
+import scala.util.control.NonFatal
+
+import org.apache.spark.sql.SparkSession
+
+import org.apache.spark.sql.delta.lakestep.{DeltaHousekeeping, WarmOverlay}
+import io.lakestep.{Errors, LakestepConf}
+import io.lakestep.commit.{BeginRequest, CollectionReport, CommitOutcome, RecoveryReport, Residue, TransactionModes, TransactionStatus}
+import io.lakestep.overlay.StagedWrites
+import io.lakestep.timeline.{CommitEntry, Conflict}
+
+/** What COMMIT reports: no entry when the transaction wrote nothing. */
+final case class CommitReport(transactionId: String, entry: Option[Long], tables: Int)
+
+/** The conflict that ended a transaction, and what others had built upon, which stays. */
+final case class MetConflict(transaction: String, conflict: Conflict, residue: Vector[String]) {
+
+  /** What its user can do about it. */
+  def nextStep: String = ConflictErrors.nextStep(conflict, residue)
+}
+
+/** BEGIN, COMMIT and ROLLBACK of a session: the only code that changes a [[SessionState]]. */
+object Lifecycle {
+
+  def begin(
+      session: SparkSession,
+      name: Option[String],
+      modes: TransactionModes): SessionTransaction = {
+    checkBatch(session)
+    beginInternal(session, name, modes)
+  }
+
+  /** Also for a session that was cloned for a part of our own work. */
+  private[transaction] def beginInternal(
+      session: SparkSession,
+      name: Option[String],
+      modes: TransactionModes): SessionTransaction =
+    Sessions.beginning(session)(Sessions.state(session) match {
+      case SessionState.Open(open) =>
+        throw Errors("LAKESTEP_TRANSACTION_ALREADY_ACTIVE", "transaction" -> open.id)
+      case SessionState.Failed(failed) =>
+        throw Errors("LAKESTEP_TRANSACTION_FAILED", "transaction" -> failed.id)
+      case SessionState.Idle =>
+        CatalogSetting.check(session)
+        val database = Databases.of(session)
+        if (!modes.readOnly.contains(true)) database.timeline.checkPlace()
+        val begun = database.begin(
+          BeginRequest(
+            name = name,
+            user = session.sparkContext.sparkUser,
+            application = session.sparkContext.applicationId,
+            isolation =
+              modes.isolation.getOrElse(LakestepConf.Isolation.from(session.conf.getOption)),
+            readOnly = modes.readOnly.contains(true),
+            notBefore = Sessions.seenEntry(session, database)
+          )
+        )
+        val transaction = new SessionTransaction(
+          begun,
+          database,
+          Sessions.seenVersions(session),
+          warm(session, _)
+        )
+        Sessions.saw(session, database, begun.snapshot)
+        Sessions.set(session, SessionState.Open(transaction))
+        transaction
+    })
+
+  /**
+   * A function of foreachBatch runs in a session of its own, and the batch is written in that one:
+   * a transaction of the session outside would not hold what it writes.
+   */
+  private def checkBatch(session: SparkSession): Unit =
+    if (Option(session.sparkContext.getLocalProperty("sql.streaming.queryId")).isDefined &&
+      !InternalClones.isOfStream(session)) throw Errors("LAKESTEP_SESSION_OUTSIDE_BATCH")
+
+  /** SET TRANSACTION. Conditions: LAKESTEP_NO_ACTIVE_TRANSACTION, LAKESTEP_TRANSACTION_HAS_READ. */
+  def set(session: SparkSession, modes: TransactionModes): Unit =
+    required(session, "SET TRANSACTION").set(modes)
+
+  /** COMMIT. Statements of which nobody has seen a result are run again when they met a conflict. */
+  def commit(session: SparkSession): CommitReport = {
+    val redoes = LakestepConf.RedoStatements.from(session.conf.getOption)
+    commit(session, Attempts.of(session), if (redoes) _.typed.unseen else _ => Vector.empty)
+  }
+
+  /** @param steps the statements of the transaction, when they may be run again */
+  private[lakestep] def commit(
+      session: SparkSession,
+      attempts: Attempts,
+      steps: SessionTransaction => Vector[Step]): CommitReport = {
+    val transaction = required(session, "COMMIT")
+    transaction.end {
+      // Until the outcome is known the session counts as failed: whatever is thrown below, no later
+      // statement may run outside a transaction that its author believes to be open.
+      Sessions.set(session, SessionState.Failed(transaction))
+      commit(session, transaction, attempts, () => steps(transaction), steps(transaction))
+    }.getOrElse(throw noTransaction("COMMIT"))
+  }
+
+  @tailrec
+  private def commit(
+      session: SparkSession,
+      transaction: SessionTransaction,
+      attempts: Attempts,
+      steps: () => Vector[Step],
+      current: Vector[Step]): CommitReport = {
+    outcome(session, transaction) match {
+      case done: CommitOutcome.Committed =>
+        Sessions.saw(session, transaction.database, done.entry.number)
+        def logged(work: => Unit): Unit =
+          DeltaHousekeeping.logged(s"After COMMIT of ${transaction.id} not all was done")(work)
+        logged(end(session, transaction))
+        // Also after a failure: cached queries would show the tables as they were.
+        logged(AfterCommit(session, transaction, done.published))
+        CommitReport(transaction.id, Some(done.entry.number), done.entry.tables.size)
+      case CommitOutcome.NothingToCommit =>
+        transaction.database.discard(transaction.begun, transaction.touchedPaths)
+        end(session, transaction)
+        CommitReport(transaction.id, None, 0)
+      case CommitOutcome.Conflicted(conflict, entry) =>
+        Sessions.met(session, MetConflict(transaction.id, conflict, Vector.empty))
+        val again =
+          if (entry.nonEmpty) Left(None)
+          else redone(session, transaction, attempts, current, conflict)
+        again match {
+          // Another thread may have read meanwhile what the statements changed.
+          case Right(statements) if steps().nonEmpty =>
+            commit(session, transaction, attempts, steps, statements)
+          case other =>
+            if (entry.isEmpty) abandon(session, transaction) else forget(session, transaction)
+            val error = ConflictErrors(transaction.id, conflict)
+            other.left.toOption.flatten.foreach(error.addSuppressed)
+            throw error
+        }
+      case CommitOutcome.LeftResidue(conflict, entry, residue) =>
+        Sessions.met(session, MetConflict(transaction.id, conflict, residue))
+        forget(session, transaction)
+        throw ConflictErrors.leftResidue(transaction.id, conflict, entry, residue)
+      case CommitOutcome.Unknown(cause, _) =>
+        forget(session, transaction)
+        throw Errors.caused(
+          "LAKESTEP_TRANSACTION_STATE_UNKNOWN",
+          cause,
+          "transaction" -> transaction.id
+        )
+    }
+  }
+
+  /** As `Redo.statements`; what it does not catch ends the transaction. */
+  private def redone(
+      session: SparkSession,
+      transaction: SessionTransaction,
+      attempts: Attempts,
+      steps: Vector[Step],
+      conflict: Conflict): Either[Option[Throwable], Vector[Step]] =
+    try Redo.statements(session, transaction, steps, conflict, attempts)
+    catch {
+      case failure: Throwable =>
+        abandon(session, transaction)
+        throw failure
+    }
+
+  /** What throws here never got an entry. */
+  private def outcome(session: SparkSession, transaction: SessionTransaction): CommitOutcome =
+    try {
+      transaction.checkUsable()
+      transaction.database.commit(transaction.begun, transaction.written, transaction.onlyRead)
+    } catch {
+      case NonFatal(failure) =>
+        try abandon(session, transaction)
+        catch { case NonFatal(undo) => failure.addSuppressed(undo) }
+        throw failure
+    }
+
+  /** Leaves nothing of a transaction that has no entry, as far as the store permits. */
+  private def abandon(session: SparkSession, transaction: SessionTransaction): Unit = {
+    forget(session, transaction)
+    try transaction.database.discard(transaction.begun, transaction.touchedPaths)
+    catch { case NonFatal(_) => () }
+  }
+
+  /** Ends the open transaction, or clears a failed one. */
+  def rollback(session: SparkSession): String = Sessions.state(session) match {
+    case SessionState.Failed(failed) =>
+      failed.afterwards {
+        if (!Sessions.isCurrent(session, failed.id)) throw noTransaction("ROLLBACK")
+        Sessions.set(session, SessionState.Idle)
+        failed.id
+      }
+    case _ =>
+      val transaction = required(session, "ROLLBACK")
+      transaction.end {
+        Sessions.set(session, SessionState.Idle)
+        forget(session, transaction)
+        transaction.database.discard(transaction.begun, transaction.touchedPaths)
+        transaction.id
+      }.getOrElse(throw noTransaction("ROLLBACK"))
+  }
+
+  /** Runs the work of a transaction; when it fails, whatever is left of that one is rolled back. */
+  private[lakestep] def rollingBack[T](session: SparkSession, id: String)(work: => T): T =
+    try work
+    catch {
+      case failure: Throwable =>
+        if (Sessions.isCurrent(session, id)) {
+          try rollback(session)
+          catch { case undo: Throwable => failure.addSuppressed(undo) }
+        }
+        throw failure
+    }
+
+  def recover(session: SparkSession): RecoveryReport = Databases.of(session).recover()
+
+  def collect(session: SparkSession, olderThanMs: Long): CollectionReport =
+    Databases.of(session).collect(olderThanMs)
+
+  def describe(session: SparkSession, id: String): TransactionStatus =
+    Databases.of(session).describe(id)
+
+  /**
+   * The conflict that ended a transaction: one that this session met at COMMIT, else
+   * one that the timeline knows. Condition: LAKESTEP_CONFLICT_NOT_KNOWN.
+   */
+  def conflict(session: SparkSession, id: Option[String]): MetConflict = {
+    def fromTimeline = id.flatMap(t =>
+      describe(session, t) match {
+        case TransactionStatus.RolledBack(_, evidence, residue) =>
+          Some(MetConflict(t, evidence, Residue.visible(residue)))
+        case _ => None
+      }
+    )
+    Sessions.lastConflict(session).filter(m => id.forall(_ == m.transaction)).orElse(fromTimeline)
+      .getOrElse(throw Errors(
+        "LAKESTEP_CONFLICT_NOT_KNOWN",
+        "transaction" -> id.getOrElse("of this session")
+      ))
+  }
+
+  def unfinished(session: SparkSession): Seq[CommitEntry] = Databases.of(session).unfinished()
+
+  private def required(session: SparkSession, statement: String): SessionTransaction =
+    Sessions.open(session).getOrElse(throw noTransaction(statement))
+
+  private def noTransaction(statement: String) =
+    Errors("LAKESTEP_NO_ACTIVE_TRANSACTION", "statement" -> statement)
+
+  private def end(session: SparkSession, transaction: SessionTransaction): Unit = {
+    Sessions.saw(session, transaction.touched.map(t => t.uri -> t.pin))
+    Sessions.set(session, SessionState.Idle)
+    forget(session, transaction)
+  }
+
+  private def warm(session: SparkSession, table: TouchedTable): Unit =
+    if (LakestepConf.ReuseSnapshots.from(session.conf.getOption))
+      table.snapshot = WarmOverlay.open(session, table.base, table.overlay, table.pin)
+
+  private def forget(session: SparkSession, transaction: SessionTransaction): Unit = {
+    StagedWrites.forget(transaction.id)
+    DeltaHousekeeping.forgetStagedVersion(session)
+    val overlays = transaction.touched.map(_.overlay)
+    DeltaHousekeeping.uncache(session, overlays.toSet)
+    DeltaHousekeeping.invalidate(session, overlays: _*)
+  }
+}

@@ -1,0 +1,46 @@
+package io.lakestep.transaction
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.SparkSession
+
+import io.lakestep.Errors
+import io.lakestep.overlay.BaseWriteGuard
+
+/**
+ * The last line of defence: no commit file of a base table is created by Delta for a session that
+ * has an open transaction, whatever way around the redirection it took.
+ */
+object NoBaseWrites extends BaseWriteGuard.Veto {
+
+  override def beforeCommit(commitFile: Path): Unit =
+    for {
+      session <- SparkSession.getActiveSession
+      if Sessions.isOpen(session)
+    } throw Errors(
+      "LAKESTEP_DELTA_TRANSACTION_ON_BASE_TABLE",
+      "table" -> commitFile.getParent.getParent.toString
+    )
+
+  /**
+   * `DeltaTable.forPath(…).history()` reads the log of the path it was given, with no plan that
+   * could be redirected. Inside a transaction it would show the wrong history.
+   */
+  override def beforeList(logFile: Path): Unit =
+    if (SparkSession.getActiveSession.exists(Sessions.isOpen) && isHistory) {
+      throw Errors(
+        "LAKESTEP_BASE_TABLE_IN_TRANSACTION",
+        "statement" -> "DeltaTable.history (use DESCRIBE HISTORY)",
+        "table" -> logFile.getParent.getParent.toString
+      )
+    }
+
+  private def isHistory: Boolean =
+    StackWalker.getInstance.walk { frames =>
+      frames.iterator.asScala.exists { frame =>
+        frame.getClassName == "org.apache.spark.sql.delta.DeltaHistoryManager" &&
+        frame.getMethodName == "getHistory"
+      }
+    }
+}

@@ -1,0 +1,334 @@
+package io.lakestep.transaction
+
+import java.util.concurrent.atomic.AtomicReference
+import java.util.concurrent.locks.ReentrantLock
+
+import scala.collection.mutable
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.catalyst.TableIdentifier
+
+import io.lakestep.Errors
+import io.lakestep.commit.{BegunTransaction, Database, FirstTouch, ReadTable, Rerun, TransactionModes, WrittenTable}
+import io.lakestep.log.{ForeignWriters, OneCommit, ReadSet, StagedEffect, StatementKind}
+import io.lakestep.overlay.{Chain, OverlayPath, StagedWrites, StagingFolder}
+import io.lakestep.timeline.Conflict
+
+/**
+ * The open transaction of one Spark session: which tables it has touched, at which version each is
+ * pinned, and what it has staged. A table is pinned at first touch and, unless COMMIT runs statements
+ * again, never again, so every statement reads the same snapshot plus the transaction's own writes.
+ *
+ * Thread-safe: several threads may share one session. Their statements run one after another, as a
+ * statement that fails is cut off by what was staged since it began; queries run at any time.
+ *
+ * @param seen the newest version of each table, by its URI, that the session had met before BEGIN
+ * @param firstTouch called for each table when it is pinned, before anything reads its overlay
+ */
+final class SessionTransaction(
+    started: BegunTransaction,
+    val database: Database,
+    seen: Map[String, Long] = Map.empty,
+    firstTouch: TouchedTable => Unit = _ => ()) {
+
+  @volatile private var current = started
+  @volatile private var mayWrite = !started.readOnly
+  private val tables = mutable.LinkedHashMap.empty[String, TouchedTable]
+  private val statement = new AtomicReference[StatementKind](StatementKind.Data)
+
+  /** Held by the statement that runs, and by COMMIT and ROLLBACK. */
+  private val turn = new ReentrantLock(true)
+
+  /** Guarded by `turn`, as the two that follow. */
+  private var ended = false
+  private var isRedoing = false
+  private var depth = 0
+
+  /** What was typed since BEGIN. */
+  val typed = new TypedStatements
+
+  @volatile private var sessionChanges = 0
+
+  def id: String = started.id
+
+  def begun: BegunTransaction = current
+
+  @volatile private var vacuums = false
+
+  /** VACUUM deletes files at once: no transaction of a user may hold it. */
+  def permitVacuum(): Unit = vacuums = true
+
+  def permitsVacuum: Boolean = vacuums
+
+  /** Whether a statement that writes is refused. */
+  def isReadOnly: Boolean = !mayWrite
+
+  /**
+   * Changes the modes, as long as no table was met. A transaction that began READ ONLY has left no
+   * trace on any store, and cannot be made to write any more.
+   */
+  def set(modes: TransactionModes): Unit = synchronized {
+    if (tables.nonEmpty) throw Errors("LAKESTEP_TRANSACTION_HAS_READ", "transaction" -> id)
+    if (started.readOnly && modes.readOnly.contains(false)) {
+      throw Errors("LAKESTEP_READ_ONLY_TRANSACTION", "statement" -> "SET TRANSACTION READ WRITE")
+    }
+    modes.isolation.foreach(level => current = current.copy(isolation = level))
+    modes.readOnly.foreach(readOnly => mayWrite = !readOnly)
+  }
+
+  /**
+   * The overlay of the Delta table at `base`, or None if there is no Delta log. The first call for
+   * a table pins it.
+   *
+   * @param name what a catalog calls it
+   *
+   * Condition: LAKESTEP_CONFLICT, when the table was deleted since the transaction wrote it. Another
+   * one in its place must not be read, or written, as if it were the first.
+   */
+  def overlayOf(
+      base: Path,
+      conf: Configuration,
+      name: Option[TableIdentifier] = None): Option[Path] =
+    synchronized {
+      val canonical = BasePath.canonical(base, conf)
+      val known = tables.get(canonical.toString)
+      known.foreach(checkStaged(_, conf))
+      val table = known.orElse(touch(canonical, conf))
+      for (t <- table; n <- name) t.call(n)
+      table.map(_.overlay)
+    }
+
+  private def checkStaged(table: TouchedTable, conf: Configuration): Unit =
+    table.lastStaged.foreach { version =>
+      val file = StagingFolder.commit(table.base, id, version)
+      if (!file.getFileSystem(conf).exists(file)) throw ConflictErrors.tableGone(id, table)
+    }
+
+  /**
+   * To be called when a statement has loaded the table, and before it reads any data.
+   *
+   * Condition: LAKESTEP_CONFLICT, when others have made the table anew since it was pinned: what was
+   * loaded may be theirs.
+   */
+  def checkPinned(overlay: Path): Unit = table(overlay).foreach { touched =>
+    if (!database.isThere(touched.uri, touched.pinned)) throw ConflictErrors.tableGone(id, touched)
+  }
+
+  private def touch(canonical: Path, conf: Configuration): Option[TouchedTable] =
+    if (!canonical.getFileSystem(conf).exists(new Path(canonical, "_delta_log"))) None
+    else {
+      val uri = BasePath.uri(canonical)
+      val pin = database.pinned(begun, uri, notBelow = seen.getOrElse(uri, -1L))
+      val overlay = OverlayPath(Chain(pin.version, Vector(id)), canonical).toPath
+      val table = new TouchedTable(canonical, pin, overlay)
+      tables.put(canonical.toString, table)
+      firstTouch(table)
+      Some(table)
+    }
+
+  /** Whether `path` belongs to an overlay of this very transaction. */
+  def owns(path: Path): Boolean =
+    OverlayPath.isOverlay(path) && OverlayPath.parse(path).chain.segments.lastOption.contains(id)
+
+  /** The table that an overlay path lies in: the innermost, as tables may lie in one another. */
+  def table(overlay: Path): Option[TouchedTable] = synchronized {
+    Iterator
+      .iterate(OverlayPath.parse(overlay).base)(_.getParent)
+      .takeWhile(_ != null)
+      .flatMap(folder => tables.get(folder.toString))
+      .nextOption()
+  }
+
+  def touched: Seq[TouchedTable] = synchronized(tables.values.toSeq)
+
+  /** Of the tables that statements change: which it is, and its schema, at the pin. */
+  def shapes: Map[String, (String, String)] =
+    touched.flatMap(table => table.shape.map(table.uri -> _)).toMap
+
+  def touchedPaths: Seq[String] = touched.map(_.uri)
+
+  /** Notes what a statement is about to read of a table; see PROTOCOL.md, "Read sets". */
+  def reads(overlay: Path, what: ReadSet): Unit =
+    if (OverlayPath.isOverlay(overlay)) table(overlay).foreach(_.read(what))
+
+  /** Tables that were read and have no staged commits. */
+  def onlyRead: Seq[ReadTable] = {
+    val staged = StagedWrites.of(id)
+    for (table <- touched if !staged.contains(table.base.toString); what <- table.reads)
+      yield ReadTable(table.uri, table.name, table.pin, what, Some(table.pinned))
+  }
+
+  /** Tables with staged commits, in the order of their first touch. */
+  def written: Seq[WrittenTable] = {
+    val staged = StagedWrites.of(id)
+    for (table <- touched; last <- staged.get(table.base.toString))
+      yield table.written(last, effects(table))
+  }
+
+  def currentStatement: StatementKind = statement.get
+
+  /**
+   * Runs COMMIT or ROLLBACK after the statement that runs on another thread; no further statement
+   * starts. None if the transaction has ended while this waited.
+   */
+  def end[T](body: => T): Option[T] = inTurn {
+    if (ended) None
+    else {
+      ended = true
+      Some(body)
+    }
+  }
+
+  /** Runs when no other thread is inside a statement, COMMIT or ROLLBACK. */
+  def afterwards[T](body: => T): T = inTurn(body)
+
+  /** Whether this thread is inside a statement of the transaction. */
+  def isRunningStatement: Boolean = turn.isHeldByCurrentThread && depth > 0
+
+  /** Whether this thread runs a statement, or is at COMMIT. */
+  def isBusy: Boolean = turn.isHeldByCurrentThread
+
+  private def inTurn[T](body: => T): T = {
+    turn.lockInterruptibly()
+    try body
+    finally turn.unlock()
+  }
+
+  /** Runs one statement. If it fails, everything it staged is cut off again. */
+  def runStatement[T](kind: StatementKind, invalidate: Path => Unit)(body: => T): T = inTurn {
+    if (ended && !isRedoing) {
+      throw Errors(
+        "LAKESTEP_TRANSACTION_NOT_OPEN",
+        "operation" -> "A statement",
+        "transaction" -> id
+      )
+    }
+    checkUsable()
+    val before = StagedWrites.of(id)
+    val outer = statement.getAndSet(kind)
+    depth += 1
+    try {
+      val result = body
+      val staged = stagedSince(before)
+      staged.foreach { case (table, _, _) => checkPublishable(table) }
+      staged.foreach { case (table, _, last) => table.hasStaged(last) }
+      result
+    } catch {
+      case failure: Throwable =>
+        try cutBackTo(before, invalidate)
+        catch {
+          case undo: Throwable =>
+            StagedWrites.doubt(id, undo)
+            failure.addSuppressed(undo)
+        }
+        throw failure
+    } finally {
+      depth -= 1
+      statement.set(outer)
+    }
+  }
+
+  /**
+   * What a failed statement staged may still be there, or come: nobody may read or commit it.
+   *
+   * Condition: LAKESTEP_STATEMENT_NOT_UNDONE.
+   */
+  def checkUsable(): Unit = StagedWrites.doubtOf(id).foreach { cause =>
+    throw Errors.caused(
+      "LAKESTEP_STATEMENT_NOT_UNDONE",
+      cause,
+      "transaction" -> id,
+      "reason" -> String.valueOf(cause.getMessage)
+    )
+  }
+
+  private def stagedSince(before: Map[String, Long]): Seq[(TouchedTable, Long, Long)] =
+    for {
+      (base, last) <- StagedWrites.of(id).toSeq
+      table <- synchronized(tables.get(base))
+      kept = before.getOrElse(base, table.pin)
+      if last > kept
+    } yield (table, kept, last)
+
+  private def cutBackTo(before: Map[String, Long], invalidate: Path => Unit): Unit =
+    stagedSince(before).foreach { case (table, keep, last) =>
+      database.dropStaged(begun, table.uri, keep + 1 to last)
+      StagedWrites.cutBack(id, table.base.toString, table.pin, keep)
+      table.forgetAfter(keep)
+      invalidate(table.overlay)
+    }
+
+  /** A statement that is about to run changes the session: a setting, a variable, a view. */
+  def changesSession(): Unit = synchronized { sessionChanges += 1 }
+
+  /** How everything stands before a statement; `environment` is what else of the session it may use. */
+  def mark(environment: Map[String, String]): Mark = synchronized {
+    Mark(
+      tables.view.mapValues(_.state).toMap,
+      StagedWrites.of(id),
+      sessionChanges,
+      environment
+    )
+  }
+
+  /** Step 13: where to go on after a conflict, when a mark was set before each statement. */
+  def rerun(conflict: Conflict, marks: Vector[Mark]): Option[Rerun] = {
+    val touches = synchronized(tables.toSeq).map { case (base, table) =>
+      FirstTouch(table.uri, table.pinned, marks.lastIndexWhere(!_.tables.contains(base)))
+    }
+    database.rerun(begun, touches, conflict).filter(_.statement >= 0)
+  }
+
+  /**
+   * Takes everything back to a mark, and the transaction to its new snapshot: tables that had not
+   * been touched by then are pinned anew when they are touched again. Called at COMMIT.
+   */
+  def rewind(to: Mark, txn: BegunTransaction, invalidate: Path => Unit): Unit = inTurn {
+    cutBackTo(to.staged, invalidate)
+    synchronized {
+      for ((base, table) <- tables if table.isFenced && !to.tables.get(base).exists(_.isKnown)) {
+        // Its header is noted again, with the fence, which this commit takes away.
+        database.dropStaged(begun, table.uri, Seq(table.pin + 1))
+        invalidate(table.overlay)
+      }
+      tables.filterInPlace((base, _) => to.tables.contains(base))
+      for ((base, state) <- to.tables; table <- tables.get(base)) table.restore(state)
+      current = txn
+    }
+  }
+
+  /** Lets this thread, which is at COMMIT, run statements. */
+  def redo[T](body: => T): T = inTurn {
+    isRedoing = true
+    try body
+    finally isRedoing = false
+  }
+
+  private def effects(table: TouchedTable): Vector[StagedEffect] =
+    StagedWrites.effectsOf(id, table.base.toString)
+
+  /** Refuses the statement that is about to write a table, where COMMIT could not publish it. */
+  def checkCombination(table: TouchedTable): Unit =
+    table.pinnedHeader.flatMap(OneCommit.refusalBefore(_, effects(table), currentStatement))
+      .foreach(refusal => throw refusal.error(table.name))
+
+  /**
+   * Refuses the statement that has staged the last commits of a table, where COMMIT could not
+   * publish them all. Nothing else of the table's content can keep COMMIT from it.
+   */
+  private def checkPublishable(table: TouchedTable): Unit = {
+    val staged = effects(table)
+    val pinned = table.pinnedHeader.getOrElse(
+      // Not by a Delta transaction, so nobody has looked at what it read.
+      throw Errors(
+        "LAKESTEP_OVERLAY_CHANGE_REFUSED",
+        "path" -> table.overlay.toString,
+        "change" -> "stage a commit that no transaction of Delta's has made"
+      )
+    )
+    OneCommit.refusal(Some(pinned), tracksRows = false, staged)
+      .foreach(refusal => throw refusal.error(table.name))
+    ForeignWriters.checkMode(pinned, staged)
+  }
+}

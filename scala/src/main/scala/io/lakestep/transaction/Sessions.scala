@@ -1,0 +1,180 @@
+package io.lakestep.transaction
+
+import java.util.WeakHashMap
+import java.util.concurrent.ConcurrentHashMap
+
+import org.apache.spark.sql.SparkSession
+
+import org.apache.spark.sql.delta.lakestep.DeltaHousekeeping
+import io.lakestep.Errors
+import io.lakestep.commit.Database
+
+/** Where a session stands between BEGIN and the end of its transaction. */
+sealed trait SessionState
+object SessionState {
+  case object Idle extends SessionState
+  final case class Open(transaction: SessionTransaction) extends SessionState
+
+  /** COMMIT runs, or failed: as in PostgreSQL every statement is refused until ROLLBACK. */
+  final case class Failed(transaction: SessionTransaction) extends SessionState
+}
+
+/**
+ * At most one transaction for each Spark session of this process. Another session, also another
+ * one of Spark Connect, is another client. Keyed by the session, never by a thread.
+ */
+object Sessions {
+
+  private final class Slot(
+      var state: SessionState,
+      var seenEntries: Map[Database, Long],
+      var seenVersions: Map[String, Long],
+      var lastConflict: Option[MetConflict])
+
+  /** Setting of a session that names its open transaction. */
+  private[transaction] val TransactionKey = "spark.lakestep.transaction"
+
+  private val slots = new WeakHashMap[SparkSession, Slot]
+  private val openById = new ConcurrentHashMap[String, SessionTransaction]
+
+  private def slot(session: SparkSession): Slot = slots.synchronized {
+    slots.computeIfAbsent(session, _ => new Slot(SessionState.Idle, Map.empty, Map.empty, None))
+  }
+
+  def state(session: SparkSession): SessionState = own(session) match {
+    case SessionState.Idle if InternalClones.contains(session) => ofParent(session)
+    case state => state
+  }
+
+  private def own(session: SparkSession): SessionState = {
+    val state = slots.synchronized {
+      Option(slots.get(session)).fold[SessionState](SessionState.Idle)(_.state)
+    }
+    state match {
+      // RESET, or a SET of the user, took away what a clone is told by.
+      case SessionState.Open(t) if !session.conf.getOption(TransactionKey).contains(t.id) =>
+        session.conf.set(TransactionKey, t.id)
+      case _ =>
+    }
+    state
+  }
+
+  /** Lets one BEGIN at a time look at the session's state and change it. */
+  private[transaction] def beginning[T](session: SparkSession)(body: => T): T =
+    slot(session).synchronized(body)
+
+  /** A clone has the settings of its parent, so it knows the transaction in which it was made. */
+  private def ofParent(clone: SparkSession): SessionState =
+    clone.conf.getOption(TransactionKey).flatMap(id => Option(openById.get(id))) match {
+      case Some(transaction) => SessionState.Open(transaction)
+      case None => SessionState.Idle
+    }
+
+  /** The open transaction; none when idle; refused after a failed COMMIT. */
+  def open(session: SparkSession): Option[SessionTransaction] = state(session) match {
+    case SessionState.Idle => None
+    case SessionState.Open(transaction) => Some(transaction)
+    case SessionState.Failed(failed) =>
+      throw Errors("LAKESTEP_TRANSACTION_FAILED", "transaction" -> failed.id)
+  }
+
+  def isOpen(session: SparkSession): Boolean = state(session) != SessionState.Idle
+
+  def isReadOnly(session: SparkSession): Boolean = state(session) match {
+    case SessionState.Open(transaction) => transaction.isReadOnly
+    case _ => false
+  }
+
+  def permitsVacuum(session: SparkSession): Boolean = state(session) match {
+    case SessionState.Open(transaction) => transaction.permitsVacuum
+    case _ => false
+  }
+
+  def isOpenTransaction(session: SparkSession, id: String): Boolean = state(session) match {
+    case SessionState.Open(transaction) => transaction.id == id
+    case _ => false
+  }
+
+  /** Whether this transaction is open or failed, so that ROLLBACK would end it. */
+  def isCurrent(session: SparkSession, id: String): Boolean = state(session) match {
+    case SessionState.Open(transaction) => transaction.id == id
+    case SessionState.Failed(failed) => failed.id == id
+    case SessionState.Idle => false
+  }
+
+  /** The newest entry of a database that this session has read or written: no BEGIN goes behind it. */
+  def seenEntry(session: SparkSession, database: Database): Long = {
+    val s = slot(session)
+    slots.synchronized(s.seenEntries.getOrElse(database, -1L))
+  }
+
+  /** The newest version of each table, by its URI, that this session has read or written. */
+  private[transaction] def seenVersions(session: SparkSession): Map[String, Long] = {
+    val s = slot(session)
+    slots.synchronized(s.seenVersions)
+  }
+
+  private[transaction] def saw(session: SparkSession, versions: Iterable[(String, Long)]): Unit = {
+    val s = slot(session)
+    slots.synchronized {
+      versions.foreach { case (table, version) =>
+        val newest = math.max(s.seenVersions.getOrElse(table, -1L), version)
+        s.seenVersions = s.seenVersions.updated(table, newest)
+      }
+    }
+  }
+
+  /** The conflict of the session's last COMMIT that met one, with the transaction's id. */
+  private[transaction] def lastConflict(session: SparkSession): Option[MetConflict] = {
+    val s = slot(session)
+    slots.synchronized(s.lastConflict)
+  }
+
+  private[transaction] def met(session: SparkSession, conflict: MetConflict): Unit = {
+    val s = slot(session)
+    slots.synchronized { s.lastConflict = Some(conflict) }
+  }
+
+  private[transaction] def saw(session: SparkSession, database: Database, entry: Long): Unit = {
+    val s = slot(session)
+    slots.synchronized {
+      val newest = math.max(s.seenEntries.getOrElse(database, -1L), entry)
+      s.seenEntries = s.seenEntries.updated(database, newest)
+    }
+  }
+
+  /** What a session has seen counts for another one, which works for it. */
+  private[lakestep] def seeAs(session: SparkSession, from: SparkSession): Unit = {
+    val theirs = slot(from)
+    slots.synchronized(theirs.seenEntries).foreach { case (database, entry) =>
+      saw(session, database, entry)
+    }
+    saw(session, seenVersions(from))
+  }
+
+  /** What a session learns of a transaction that ran for it in another one. */
+  private[lakestep] def learn(session: SparkSession, from: SparkSession): Unit = {
+    val (mine, theirs) = (slot(session), slot(from))
+    seeAs(session, from)
+    slots.synchronized { mine.lastConflict = theirs.lastConflict.orElse(mine.lastConflict) }
+    from.conf.getOption(DeltaHousekeeping.LastCommitVersion)
+      .foreach(session.conf.set(DeltaHousekeeping.LastCommitVersion, _))
+  }
+
+  private[lakestep] def set(session: SparkSession, state: SessionState): Unit = {
+    val s = slot(session)
+    slots.synchronized {
+      s.state match {
+        case SessionState.Open(ended) => openById.remove(ended.id)
+        case _ =>
+      }
+      s.state = state
+    }
+    state match {
+      case SessionState.Open(transaction) =>
+        openById.put(transaction.id, transaction)
+        session.conf.set(TransactionKey, transaction.id)
+      case _ => session.conf.unset(TransactionKey)
+    }
+  }
+}

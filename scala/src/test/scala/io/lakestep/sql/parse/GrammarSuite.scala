@@ -1,0 +1,87 @@
+package io.lakestep.sql.parse
+
+import java.nio.file.{Files, Paths}
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.lakestep.LakestepException
+import io.lakestep.commit.TransactionModes
+import io.lakestep.sql.command.{BeginTransaction, BlockEnd, CommitTransaction, DescribeTransaction, ExplainConflict, Recover, RollbackTransaction, SetTransaction, ShowTransactions, VacuumTransactions}
+
+/** The texts of `sql-grammar/statements`, each parsed as its file says. */
+class GrammarSuite extends AnyFunSuite {
+
+  private def paragraphs(file: String): Seq[String] =
+    Files
+      .readString(Paths.get("sql-grammar/statements", file))
+      .split("\n\\s*\n")
+      .map(_.trim)
+      .filter(_.nonEmpty)
+      .toSeq
+
+  private def shown(text: String): String =
+    try
+      Statements.parse(text) match {
+        case ParsedText.PassThrough => "pass through"
+        case ParsedText.Ours(BeginTransaction(name, said)) =>
+          ("begin" +: (name.toSeq ++ modes(said))).mkString(" ")
+        case ParsedText.Ours(SetTransaction(said)) => ("set" +: modes(said).toSeq).mkString(" ")
+        case ParsedText.Ours(CommitTransaction()) => "commit"
+        case ParsedText.Ours(RollbackTransaction()) => "rollback"
+        case ParsedText.Ours(ShowTransactions()) => "show transactions"
+        case ParsedText.Ours(DescribeTransaction(id)) => s"describe $id"
+        case ParsedText.Ours(ExplainConflict(id)) => ("explain conflict" +: id.toSeq).mkString(" ")
+        case ParsedText.Ours(VacuumTransactions(hours)) => s"vacuum $hours"
+        case ParsedText.Ours(Recover()) => "recover"
+        case ParsedText.Ours(other) => other.toString
+        case ParsedText.Block(_, pieces, BlockEnd.Commit) => s"block commit ${pieces.size}"
+        case ParsedText.Block(_, pieces, BlockEnd.Rollback) => s"block rollback ${pieces.size}"
+      }
+    catch {
+      case e: LakestepException if e.getCondition == "LAKESTEP_BLOCK_NOT_FINISHED" => "unfinished"
+      case e: LakestepException if e.getCondition == "LAKESTEP_TRANSACTION_MODE_TWICE" =>
+        "mode twice"
+      case e: LakestepException if e.getCondition == "LAKESTEP_STATEMENT_NOT_SUPPORTED.SAVEPOINT" =>
+        "savepoint"
+      case e: LakestepException
+          if e.getCondition == "LAKESTEP_STATEMENT_NOT_SUPPORTED.ATOMIC_BLOCK" =>
+        "atomic block"
+    }
+
+  private def modes(said: TransactionModes): Option[String] = {
+    val texts = said.isolation.map(_.name) ++
+      said.readOnly.map(readOnly => if (readOnly) "read only" else "read write")
+    Option.when(texts.nonEmpty)(texts.mkString("[", ", ", "]"))
+  }
+
+  for (paragraph <- paragraphs("ours.sql")) {
+    val (comments, statement) = paragraph.linesIterator.toSeq.span(_.startsWith("# "))
+    val text = statement.mkString("\n")
+    test(s"ours: $text") {
+      assert(shown(text) == comments.last.stripPrefix("# "))
+    }
+  }
+
+  for (paragraph <- paragraphs("spark.sql")) {
+    val text = paragraph.linesIterator.filterNot(_.startsWith("# ")).mkString("\n")
+    test(s"Spark's: $text")(assert(shown(text) == "pass through"))
+  }
+
+  test("the pieces of a block are the user's own texts") {
+    val text = "BEGIN;\n insert into A values ('x;y') ;-- c\n Select 1 ; COMMIT"
+    Statements.parse(text) match {
+      case ParsedText.Block(_, pieces, _) => assert(pieces == Seq("insert into A values ('x;y')", "Select 1"))
+      case other => fail(other.toString)
+    }
+  }
+
+  test("a character outside the basic plane does not move what follows it") {
+    val text = "BEGIN `n😀`; /* 😀 */ DELETE FROM t WHERE v = '😀' AND id = 12; SELECT 12; COMMIT"
+    Statements.parse(text) match {
+      case ParsedText.Block(BeginTransaction(name, _), pieces, _) =>
+        assert(name.contains("n😀"))
+        assert(pieces == Seq("DELETE FROM t WHERE v = '😀' AND id = 12", "SELECT 12"))
+      case other => fail(other.toString)
+    }
+  }
+}
