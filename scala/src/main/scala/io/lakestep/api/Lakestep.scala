@@ -4,7 +4,7 @@ import org.apache.spark.sql.{DataFrameReader, DataFrameWriter, DataFrameWriterV2
 
 import io.lakestep.commit.TransactionModes
 import io.lakestep.sql.redirect.RedirectTables.TransactionOption
-import io.lakestep.transaction.{CommitReport, Lifecycle, Sessions}
+import io.lakestep.transaction.{CommitReport, Lifecycle, Transactions}
 
 /**
  * Transactions for Scala and Java callers. The transaction is the session's: everything the
@@ -57,12 +57,12 @@ object Lakestep {
 /** A handle on the transaction of a session; of no effect once that has ended. */
 final class Transaction private[api] (session: SparkSession, val id: String) {
 
-  def isOpen: Boolean = Sessions.isOpenTransaction(session, id)
+  def isOpen: Boolean = Transactions.isOpenTransaction(session, id)
 
   def commit(): CommitReport = Lifecycle.commit(session)
 
   def rollback(): Unit = { Lifecycle.rollback(session); () }
 
   /** Rolls back if it is still open or its COMMIT failed; else nothing. */
-  private[api] def end(): Unit = if (Sessions.isCurrent(session, id)) rollback()
+  private[api] def end(): Unit = if (Transactions.isCurrent(session, id)) rollback()
 }

@@ -13,8 +13,8 @@ import io.lakestep.sql.guard.TransactionGuard
 import io.lakestep.sql.parse.{LakestepParser, ParserOrder}
 import io.lakestep.sql.read.{ConsistentReads, NoteStatementTables}
 import io.lakestep.sql.redirect.{BaseFileNames, RedirectRelations, RedirectSaveAsTable, RedirectTables, SkipIfExists}
-import io.lakestep.sql.run.{StatementStrategy, WatchTypedStatements}
-import io.lakestep.transaction.{Autocommit, CatalogSetting, InternalClones, NoBaseWrites, Sessions}
+import io.lakestep.sql.run.{StatementStrategy, WatchStatements}
+import io.lakestep.transaction.{Autocommit, CatalogSetting, InternalClones, NoBaseWrites, Transactions}
 
 /** What `LakestepExtensions` puts into a session, once it has found that Lakestep fits this Spark. */
 object SessionHooks {
@@ -27,7 +27,7 @@ object SessionHooks {
     }
     BaseWriteGuard.set(NoBaseWrites)
     BaseTransactionBackstop.install(
-      Sessions.isOpen,
+      Transactions.isOpen,
       (session, table) => Autocommit.beforeWrite(session, Seq(table)),
       Autocommit.committed
     )
@@ -38,7 +38,7 @@ object SessionHooks {
     }
     // Before the first rule that touches a table.
     extensions.injectHintResolutionRule(BindCatalogs(_))
-    WatchTypedStatements.inject(extensions)
+    WatchStatements.inject(extensions)
     extensions.injectHintResolutionRule(RedirectTables(_))
     extensions.injectResolutionRule(RedirectRelations(_))
     extensions.injectResolutionRule(RedirectSaveAsTable(_))
@@ -46,7 +46,7 @@ object SessionHooks {
     extensions.injectPlanNormalizationRule(RedirectRelations(_))
     extensions.injectPostHocResolutionRule(BaseFileNames(_))
     extensions.injectResolutionRule(ResolveTransactionBlock(_))
-    new TransactionGuard(Sessions.isOpen, Sessions.isReadOnly).inject(extensions)
+    new TransactionGuard(Transactions.isOpen, Transactions.isReadOnly).inject(extensions)
     extensions.injectOptimizerRule(ConsistentReads(_))
     extensions.injectOptimizerRule(NoteStatementTables(_))
     extensions.injectPlannerStrategy(StatementStrategy(_))

@@ -5,7 +5,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.DeltaTableUtils
 
 import io.lakestep.overlay.OverlayPath
-import io.lakestep.transaction.Sessions
+import io.lakestep.transaction.Transactions
 
 /** A path that a user typed, as the open transaction sees it. */
 object RedirectPath {
@@ -20,7 +20,7 @@ object RedirectPath {
       path: String,
       fsOptions: Map[String, String] = Map.empty): Option[String] =
     for {
-      transaction <- Sessions.open(session)
+      transaction <- Transactions.open(session)
       if !OverlayPath.isOverlay(path)
       conf = session.sessionState.newHadoopConfWithOptions(fsOptions)
       plain = DeltaTableUtils.extractIfPathContainsTimeTravel(session, path, fsOptions)._1

@@ -16,7 +16,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.sql.delta.lakestep.SparkInternals
 import io.lakestep.{Errors, RuntimeContract}
 import io.lakestep.overlay.OverlayPath
-import io.lakestep.transaction.Sessions
+import io.lakestep.transaction.Transactions
 
 /**
  * Delta's catalog, with the open transaction in front of it: while a session has one, every Delta
@@ -66,11 +66,11 @@ class TransactionalCatalog extends DeltaCatalog {
 
   /** A path with our scheme comes from a redirection of the open transaction, or from a user. */
   private def refuseForeignOverlay(path: String): Unit =
-    if (OverlayPath.isOverlay(path) && !Sessions.open(spark).exists(_.owns(new Path(path)))) {
+    if (OverlayPath.isOverlay(path) && !Transactions.open(spark).exists(_.owns(new Path(path)))) {
       throw Errors("LAKESTEP_OVERLAY_PATH", "path" -> path)
     }
 
-  private def overlayOf(table: CatalogTable): Option[Path] = Sessions.open(spark).flatMap(
+  private def overlayOf(table: CatalogTable): Option[Path] = Transactions.open(spark).flatMap(
     _.overlayOf(
       new Path(table.location),
       spark.sessionState.newHadoopConf(),
@@ -151,7 +151,7 @@ class TransactionalCatalog extends DeltaCatalog {
   }
 
   private def refuseInTransaction(statement: String, ident: Identifier): Unit =
-    if (Sessions.isOpen(spark)) {
+    if (Transactions.isOpen(spark)) {
       throw Errors(
         "LAKESTEP_UNSUPPORTED_IN_TRANSACTION.METASTORE",
         "statement" -> statement,

@@ -7,7 +7,7 @@ import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import io.lakestep.{Errors, Ids, Json}
-import io.lakestep.log.{Slot, TableLog, TablePath}
+import io.lakestep.log.{ListedCommit, TableLog, TablePath}
 import io.lakestep.storage.{ObjectStores, PutOutcome}
 
 /** Which timeline a table belongs to; `log` names the log, whatever path leads to it. */
@@ -23,8 +23,8 @@ private[commit] final class Bindings(
     stores: ObjectStores,
     timelineId: () => Option[String],
     ids: Ids,
-    observer: CommitObserver,
-    amendments: Amendments,
+    observer: CommitSteps,
+    safeguards: Safeguards,
     keep: String => Unit) {
 
   private val known = new ConcurrentHashMap[String, Binding]
@@ -40,7 +40,7 @@ private[commit] final class Bindings(
     val found = Bindings.read(stores, table)
     found match {
       case Some(binding) if known.get(table) != binding =>
-        if (amendments.binds && !timelineId().contains(binding.timeline))
+        if (safeguards.binds && !timelineId().contains(binding.timeline))
           throw Errors(
             "LAKESTEP_TABLE_OF_ANOTHER_TIMELINE",
             "table" -> path,
@@ -115,7 +115,7 @@ private[commit] final class Bindings(
     else isOther(table, original, attempts - 1)
   }
 
-  private def listing(table: String): Set[Slot] =
+  private def listing(table: String): Set[ListedCommit] =
     new TableLog(stores.forPath(table), table).tail(0).slots.toSet
 }
 

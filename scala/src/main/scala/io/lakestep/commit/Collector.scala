@@ -23,8 +23,8 @@ final case class CollectionReport(
  * then its files go. Staged commits are looked for in the tables of the timeline. A temporary file
  * belongs to one put: without it that of a living writer fails, and has had no effect.
  */
-private[commit] final class Collector(world: World, abort: Vector[String] => Vector[String]) {
-  import world._
+private[commit] final class Collector(env: Environment, abort: Vector[String] => Vector[String]) {
+  import env._
 
   /** @param before times of the store; what is younger is left alone */
   def apply(before: Long): CollectionReport = {

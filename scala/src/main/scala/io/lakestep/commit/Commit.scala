@@ -4,7 +4,7 @@ import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import io.lakestep.{Errors, Json, LakestepException}
-import io.lakestep.log.{CommitMark, FileAction, Flatten, ForeignWriters, LogCommit, LogTail, MarkKind, NetChanges, ReadSet, Slot, StateMark, TableLog, TablePath}
+import io.lakestep.log.{CommitMark, FileAction, Flatten, ForeignWriters, LogCommit, LogTail, MarkKind, NetChanges, ReadSet, ListedCommit, StateMark, TableLog, TablePath}
 import io.lakestep.storage.PutOutcome
 import io.lakestep.timeline.{CommitEntry, Conflict, EntryRead, EntryTable, FileSums, RowIds, Rule, TimelineCodec, TimelineView}
 
@@ -14,19 +14,19 @@ import io.lakestep.timeline.{CommitEntry, Conflict, EntryRead, EntryTable, FileS
  * Before the order point whatever throws has changed nothing that anybody reads. From the order
  * point on nothing but a foreign conflict can fail the transaction.
  */
-private[commit] final class Commit(world: World, bindings: Bindings, finish: Finish) {
-  import world._
+private[commit] final class Commit(env: Environment, bindings: Bindings, finish: Finish) {
+  import env._
 
   /** A written table with what it does, bound. */
   private case class Staged(table: WrittenTable, binding: Binding, changes: NetChanges) {
-    val log: TableLog = world.log(table.path)
+    val log: TableLog = env.log(table.path)
   }
 
   /** A table's log, checked up to its head, and what we do there. */
   private case class Checked(
       changes: NetChanges,
       head: Long,
-      slot: Option[Slot],
+      slot: Option[ListedCommit],
       inCommitTimestampMs: Option[Long],
       rowIdHighWaterMark: Option[Long],
       reads: Option[ReadSet])
@@ -70,8 +70,8 @@ private[commit] final class Commit(world: World, bindings: Bindings, finish: Fin
     }
   }
 
-  private val waiting = new Waiting(world)
-  private val late = new LateCommits(world)
+  private val waiting = new Waiting(env)
+  private val late = new MisplacedCommits(env)
 
   /** The conflict when this fails because an ABORT entry has ended the transaction meanwhile. */
   private def lateAbort(txn: BegunTransaction)(work: => Any): Option[Conflict] =
@@ -82,7 +82,7 @@ private[commit] final class Commit(world: World, bindings: Bindings, finish: Fin
 
   /** The ABORT entry that ended the transaction, if one did. */
   private def abortOf(txn: BegunTransaction): Option[Long] =
-    if (amendments.obeysAborts) timeline.refresh().aborted(txn.id) else None
+    if (safeguards.obeysAborts) timeline.refresh().aborted(txn.id) else None
 
   /** Steps 1 and 4. What was staged is gone when the table was deleted, or another is there. */
   private def stage(txn: BegunTransaction, table: WrittenTable): Either[Conflict, Staged] =
@@ -167,10 +167,10 @@ private[commit] final class Commit(world: World, bindings: Bindings, finish: Fin
       staged: Vector[Staged],
       reads: Vector[ReadTable],
       attempts: Int): CommitOutcome = {
-    val early = if (amendments.timelineFirst) None else Some(check(txn, staged, reads))
+    val early = if (safeguards.timelineFirst) None else Some(check(txn, staged, reads))
     val view = timeline.refresh()
     observer.timelineRead(txn.id, view.next)
-    view.aborted(txn.id).filter(_ => amendments.obeysAborts) match {
+    view.aborted(txn.id).filter(_ => safeguards.obeysAborts) match {
       case Some(entry) => CommitOutcome.Conflicted(aborted(entry))
       case None =>
         val gaveUp = help(txn, view, staged, reads)
@@ -261,7 +261,7 @@ private[commit] final class Commit(world: World, bindings: Bindings, finish: Fin
       staged: Vector[Staged],
       reads: Vector[ReadTable]): Option[Conflict] = {
     val read =
-      if (amendments.helpsReads && isSerializable(txn))
+      if (safeguards.helpsReads && isSerializable(txn))
         reads.flatMap(r => bindings.find(r.path)).map(_.log)
       else Vector.empty
     val logs = staged.map(_.binding.log).toSet ++ read
@@ -435,7 +435,7 @@ private[commit] final class Commit(world: World, bindings: Bindings, finish: Fin
       !state.txnVersion(CommitMark.appId(timeline.id, state.metadataId))
         .exists(StateMark.of(_).entry >= mark.entry)
     }
-    amendments.checksAfterPut &&
+    safeguards.checksAfterPut &&
     (marked.exists(c => c.mark.exists(isRepeated(_, c.version))) ||
       marked.lastOption.flatMap(_.mark).exists(isUnknown))
   }
@@ -494,7 +494,7 @@ private[commit] final class Commit(world: World, bindings: Bindings, finish: Fin
     metastore = s.table.metastore,
     pin = s.table.pin,
     base = c.head,
-    baseSlot = c.slot.map(World.stamp),
+    baseSlot = c.slot.map(Environment.stamp),
     parts = s.changes.parts.size,
     conflictCapable =
       OurChanges.of(s.changes.parts, c.reads).isConflictCapable(s.changes.parts.size),

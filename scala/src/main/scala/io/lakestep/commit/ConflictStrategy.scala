@@ -83,8 +83,8 @@ object YoungerWaits extends ConflictStrategy {
 }
 
 /** Asks the strategy about an entry, and waits for it no longer than is allowed. */
-private[commit] final class Waiting(world: World) {
-  import world._
+private[commit] final class Waiting(env: Environment) {
+  import env._
 
   /** The conflict, when the strategy gives up. */
   def apply(entry: CommitEntry, logs: Set[String]): Option[Conflict] = {

@@ -22,17 +22,17 @@ final class Database private[lakestep] (
     vectors: DeletionVectors,
     clock: Clock,
     ids: Ids,
-    observer: CommitObserver,
+    observer: CommitSteps,
     options: DatabaseOptions,
-    amendments: Amendments) {
+    safeguards: Safeguards) {
 
-  private val world =
-    new World(timeline, stores, states, vectors, clock, ids, observer, options, amendments)
+  private val env =
+    new Environment(timeline, stores, states, vectors, clock, ids, observer, options, safeguards)
   private val bindings =
-    new Bindings(stores, () => timeline.existingId, ids, observer, amendments, world.keep(_))
-  private val finish = new Finish(world)
-  private val pins = new Pins(world, bindings)
-  private val commits = new Commit(world, bindings, finish)
+    new Bindings(stores, () => timeline.existingId, ids, observer, safeguards, env.keep(_))
+  private val finish = new Finish(env)
+  private val pins = new Pins(env, bindings)
+  private val commits = new Commit(env, bindings, finish)
 
   /**
    * Step 2: a transaction that reads the longest prefix of finished entries.
@@ -99,7 +99,7 @@ final class Database private[lakestep] (
 
   /** Whether the table that was pinned is still at its path, as far as its log tells. */
   def isThere(tablePath: String, pin: Pin): Boolean = pin.version < 0 || {
-    val tail = world.log(tablePath).tail(pin.version)
+    val tail = env.log(tablePath).tail(pin.version)
     def binding = Bindings.read(stores, TablePath.normalise(tablePath)).map(_.log)
     // Where the commit file was cleaned up before the pin, only the binding can tell.
     tail.head.exists(_ >= pin.version) && pin.isIn(tail) &&
@@ -130,7 +130,7 @@ final class Database private[lakestep] (
 
   private def isUnchanged(now: BegunTransaction, table: FirstTouch): Boolean =
     try
-      !amendments.checksKeptPins ||
+      !safeguards.checksKeptPins ||
         table.pin.slot.isDefined && {
           val again = pinned(now, table.path, table.pin.version)
           again.copy(log = None) == table.pin.copy(log = None) && table.pin.isOf(again.log)
@@ -158,7 +158,7 @@ final class Database private[lakestep] (
       binding <- bindingOf(path)
       if timeline.existingId.contains(binding.timeline)
     } yield path -> binding.log
-    val early = Option.unless(amendments.timelineBeforeBindings)(bound)
+    val early = Option.unless(safeguards.timelineBeforeBindings)(bound)
     // After the versions: what is in them has its entry in this reading.
     val view = if (timeline.existingId.isEmpty) timeline.known else timeline.refresh()
     // After the reading: the tables of its entries are bound.
@@ -230,11 +230,11 @@ final class Database private[lakestep] (
   }
 
   /** Makes files durable that somebody else wrote, before something is deleted that they replace. */
-  def keep(files: String*): Unit = world.keep(files: _*)
+  def keep(files: String*): Unit = env.keep(files: _*)
 
   /** The same work on different tables, on as many threads as COMMIT; throws the first failure. */
   def atOnce[A](tables: Seq[A])(work: A => Unit): Unit = {
-    world.inParallel(tables.toVector)(work)
+    env.inParallel(tables.toVector)(work)
     ()
   }
 
@@ -320,7 +320,7 @@ final class Database private[lakestep] (
    */
   def collect(olderThanMs: Long): CollectionReport =
     if (timeline.existingId.isEmpty) CollectionReport(Vector.empty, 0, Vector.empty)
-    else new Collector(world, abort(_, "it was silent for long"))(clock.nowMs() - olderThanMs)
+    else new Collector(env, abort(_, "it was silent for long"))(clock.nowMs() - olderThanMs)
 
   private def tidy(ids: Vector[String]): Vector[String] = {
     ids.foreach(timeline.deleteRequested)
@@ -379,9 +379,9 @@ object Database {
       vectors: DeletionVectors,
       clock: Clock,
       ids: Ids,
-      observer: CommitObserver,
+      observer: CommitSteps,
       options: DatabaseOptions): Database =
-    open(root, stores, states, vectors, clock, ids, observer, options, Amendments.all)
+    open(root, stores, states, vectors, clock, ids, observer, options, Safeguards.all)
 
   private[lakestep] def open(
       root: String,
@@ -390,9 +390,9 @@ object Database {
       vectors: DeletionVectors,
       clock: Clock,
       ids: Ids,
-      observer: CommitObserver,
+      observer: CommitSteps,
       options: DatabaseOptions,
-      amendments: Amendments): Database = {
+      safeguards: Safeguards): Database = {
     val base = TablePath.normalise(root)
     val timeline = new Timeline(
       stores.forPath(base),
@@ -401,6 +401,6 @@ object Database {
       options.putAttempts,
       options.checkpointInterval
     )
-    new Database(timeline, stores, states, vectors, clock, ids, observer, options, amendments)
+    new Database(timeline, stores, states, vectors, clock, ids, observer, options, safeguards)
   }
 }

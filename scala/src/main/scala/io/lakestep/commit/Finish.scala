@@ -12,16 +12,16 @@ import io.lakestep.timeline.{Aborting, CommitEntry, Completed, Conflict, Outcome
  * The owner and every helper run exactly this; whoever is late finds the work done. Throws when this
  * client cannot go on (no permission, a store without answers); the entry stays for the next one.
  */
-private[commit] final class Finish(world: World) {
-  import world._
+private[commit] final class Finish(env: Environment) {
+  import env._
 
-  private val publish = new Publish(world)
-  private val settle = new Settle(world)
+  private val publish = new Publish(env)
+  private val settle = new Undo(env)
 
   /** An entry that may have an outcome already. */
   def apply(entry: CommitEntry, hash: String): Finished = ending(entry, hash) {
     keep(timeline.entryFile(entry.number))
-    def changes(index: Int) = world.changes(entry, entry.tables(index))
+    def changes(index: Int) = env.changes(entry, entry.tables(index))
     outcomeOf(entry, hash).getOrElse {
       decide(entry, hash)(lost(entry, changes).fold(publishAll(entry, changes))(Vector(_)))
     }
@@ -94,11 +94,11 @@ private[commit] final class Finish(world: World) {
   private def decide(entry: CommitEntry, hash: String)(publishing: => Vector[Vote]): Outcome = {
     val votes = publishing
     val existing =
-      if (votes.exists(_.isInstanceOf[Vote.Settled])) outcomeOf(entry, hash) else None
+      if (votes.exists(_.isInstanceOf[Vote.Decided])) outcomeOf(entry, hash) else None
     existing.getOrElse {
       val conflict = votes.collectFirst {
         case Vote.Conflicting(c) => c
-        case Vote.Settled(c) => c
+        case Vote.Decided(c) => c
       }
       val outcome = conflict match {
         case Some(c) => Aborting(entry.number, hash, clock.nowMs(), c)
@@ -110,7 +110,7 @@ private[commit] final class Finish(world: World) {
             votes.collect { case Vote.Published(s) => s }
           )
       }
-      if (conflict.isDefined && !amendments.decidesFirst)
+      if (conflict.isDefined && !safeguards.decidesFirst)
         entry.tables.indices.foreach(settle(entry, _))
       observer.beforeDecision(entry, outcome)
       val decided = timeline.decide(outcome)
@@ -127,10 +127,10 @@ private[commit] final class Finish(world: World) {
   private def publishAll(entry: CommitEntry, changes: Int => NetChanges): Vector[Vote] = {
     val all = entry.tables.indices.toVector
     def isReserved(i: Int) = entry.tables(i).reserve.isDefined
-    val fences = if (amendments.reservesFirst) all.filter(isReserved) else Vector.empty
+    val fences = if (safeguards.reservesFirst) all.filter(isReserved) else Vector.empty
     val reserved = inParallel(fences)(i => publish.reserve(entry, i, changes(i)))
     val groups =
-      if (amendments.conflictCapableFirst) {
+      if (safeguards.conflictCapableFirst) {
         val (capable, appends) = all.partition(entry.tables(_).conflictCapable)
         val (guarded, open) = capable.partition(i => isReserved(i) || entry.tables(i).closed)
         Vector(open, guarded, appends)
@@ -176,7 +176,7 @@ private[lakestep] object Residue {
 
   /** Of these what can still be seen. */
   def visible(residue: Vector[String]): Vector[String] =
-    residue.filterNot(text => Settle.Gone.residue.exists(gone => text.endsWith(s": $gone")))
+    residue.filterNot(text => Undo.Gone.residue.exists(gone => text.endsWith(s": $gone")))
 
   /** What a rolled-back entry had to leave, each with its table. */
   def of(entry: CommitEntry, end: RolledBack): Vector[String] =

@@ -14,10 +14,10 @@ import io.lakestep.timeline.{CommitEntry, Completed, EntryStatus, LastMark, Time
  * Never splits one of our transactions, whatever the clocks say: marks bound the version below and
  * above, and times only place foreign commits in between.
  */
-private[commit] final class Pins(world: World, bindings: Bindings) {
-  import world._
+private[commit] final class Pins(env: Environment, bindings: Bindings) {
+  import env._
 
-  private val late = new LateCommits(world)
+  private val late = new MisplacedCommits(env)
 
   /** The floor of each log that was last found to be ours. */
   private val verifiedFloors = new ConcurrentHashMap[String, LastMark]
@@ -32,7 +32,7 @@ private[commit] final class Pins(world: World, bindings: Bindings) {
   def apply(txn: BegunTransaction, path: String, notBelow: Long): Pin = {
     val binding = bindings.find(path)
     val table = log(path)
-    val floor = binding.filter(_ => amendments.marksBoundPins)
+    val floor = binding.filter(_ => safeguards.marksBoundPins)
       .flatMap(b => txn.base.lastMark(b.log))
     val marked = floor.fold(-1L)(_.slot)
     // The log before the timeline: every mark in this listing has its entry in a later reading.
@@ -42,7 +42,7 @@ private[commit] final class Pins(world: World, bindings: Bindings) {
     val lowest = if (notBelow > head) marked else marked.max(notBelow)
     // A table that was bound since then may hold marks in this listing, so it is looked up again.
     val bound = binding.orElse(bindings.find(path))
-    val ceiling = bound.filter(_ => amendments.marksBoundPins)
+    val ceiling = bound.filter(_ => safeguards.marksBoundPins)
       .flatMap(b => ceilingOf(txn, b.log, table, tail, head)).getOrElse(head).min(head)
     if (lowest > ceiling) throw Errors(
       "LAKESTEP_SNAPSHOT_BEHIND_SESSION",
@@ -55,7 +55,7 @@ private[commit] final class Pins(world: World, bindings: Bindings) {
     if (tail.slot(version).isEmpty && !tail.checkpoints.contains(version)) throw gone(path, version)
     if (bound.exists(b => late.mayBeIn(table, b.log, version, tail))) throw gone(path, version)
     observer.pinned(txn.id, path, version)
-    Pin(version, tail.slot(version).map(World.stamp), bound.map(_.log))
+    Pin(version, tail.slot(version).map(Environment.stamp), bound.map(_.log))
   }
 
   /** The slot before the first mark of an entry after the snapshot, if there is such a mark. */
@@ -90,7 +90,7 @@ private[commit] final class Pins(world: World, bindings: Bindings) {
       log: String): Option[(EntryStatus, CommitEntry, Int)] = {
     val isForgotten = view.first > txn.snapshot + 1 &&
       view.snapshot.logs.get(log).exists(_.lastEntry > txn.snapshot)
-    if (!isForgotten || !amendments.readsForgotten) view.writers(log, txn.snapshot).headOption
+    if (!isForgotten || !safeguards.readsForgotten) view.writers(log, txn.snapshot).headOption
     else timeline.after(txn.base).map(_.entry).collectFirst {
       case c: CommitEntry if c.number > txn.snapshot && c.tables.exists(_.log == log) =>
         (timeline.status(c.number), c, c.tables.indexWhere(_.log == log))

@@ -4,7 +4,7 @@ import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import io.lakestep.Errors
-import io.lakestep.log.{CommitMark, DomainMetadata, ForeignWriters, LogCommit, LogTail, MarkKind, MarkStatus, NetChanges, Protocol, ReadSet, RowTracking, Slot, StateMark, TableLog, TablePath, TableState}
+import io.lakestep.log.{CommitMark, DomainMetadata, ForeignWriters, LogCommit, LogTail, MarkKind, MarkStatus, NetChanges, Protocol, ReadSet, RowTracking, ListedCommit, StateMark, TableLog, TablePath, TableState}
 import io.lakestep.storage.PutOutcome
 import io.lakestep.timeline.{CommitEntry, Conflict, EntryTable, Rule, SlotStamp}
 
@@ -18,7 +18,7 @@ private[commit] object Vote {
   final case class Conflicting(conflict: Conflict) extends Vote
 
   /** A close, an undo, or a later entry stands in the log: an outcome exists, and is obeyed. */
-  final case class Settled(conflict: Conflict) extends Vote
+  final case class Decided(conflict: Conflict) extends Vote
 }
 
 /**
@@ -27,8 +27,8 @@ private[commit] object Vote {
  * Anyone may do this at any time, any number of times at once; each part gets into the log once,
  * because whoever puts at a slot has read every slot below it since the base.
  */
-private[commit] final class Publish(world: World) {
-  import world._
+private[commit] final class Publish(env: Environment) {
+  import env._
 
   /**
    * Where a walk is.
@@ -59,7 +59,7 @@ private[commit] final class Publish(world: World) {
       last: Int,
       read: () => NetChanges) {
     val table: EntryTable = entry.tables(index)
-    val log: TableLog = world.log(table.path)
+    val log: TableLog = env.log(table.path)
     lazy val changes: NetChanges = read()
     def ours(walk: Walk): OurChanges =
       OurChanges.of(changes.parts.drop(walk.part - 1), walk.reads)
@@ -166,12 +166,12 @@ private[commit] final class Publish(world: World) {
 
   /** Whether our put may have landed in a deleted slot: a checkpoint at or above it exists by now. */
   private def isDoubtful(now: LogTail, slot: Long): Boolean =
-    amendments.checksAfterPut && now.hasCheckpointFrom(slot)
+    safeguards.checksAfterPut && now.hasCheckpointFrom(slot)
 
   /** Whether our put went into a log that was dropped before it, or into another one made since. */
   private def isElsewhere(job: Job, walk: Walk, now: LogTail): Boolean =
-    walk.cursor >= 0 && amendments.listsFirst && {
-      val below = now.slot(walk.cursor).map(World.stamp)
+    walk.cursor >= 0 && safeguards.listsFirst && {
+      val below = now.slot(walk.cursor).map(Environment.stamp)
       (below.isEmpty || below != walk.at) && isAnotherLog(job.table)
     }
 
@@ -179,7 +179,7 @@ private[commit] final class Publish(world: World) {
   @tailrec
   private def advance(job: Job, walk: Walk, attempts: Int): Either[Vote, Walk] = {
     val tail =
-      if (amendments.listsFirst) job.log.tail(walk.cursor) else probed(job.log, walk.cursor)
+      if (safeguards.listsFirst) job.log.tail(walk.cursor) else probed(job.log, walk.cursor)
     tail.head match {
       case None if walk.cursor < 0 => Right(walk)
       case None => Left(gone(job))
@@ -198,13 +198,13 @@ private[commit] final class Publish(world: World) {
   /** The log without a listing, as far as slots can be read one after another. */
   private def probed(log: TableLog, cursor: Long): LogTail = {
     val slots = Iterator.from(1).map(i => cursor + i).takeWhile(v => log.read(v).isDefined)
-      .map(v => Slot(v, 0L, 0L)).toVector
-    LogTail(cursor, if (slots.isEmpty) Vector(Slot(cursor, 0L, 0L)) else slots, Vector.empty)
+      .map(v => ListedCommit(v, 0L, 0L)).toVector
+    LogTail(cursor, if (slots.isEmpty) Vector(ListedCommit(cursor, 0L, 0L)) else slots, Vector.empty)
   }
 
   /** The folder holds another log than the one that was validated. */
   private def isAnother(job: Job, walk: Walk, tail: LogTail, head: Long): Boolean =
-    walk.cursor == job.table.base && amendments.listsFirst && isAnotherTable(job.table, tail, head)
+    walk.cursor == job.table.base && safeguards.listsFirst && isAnotherTable(job.table, tail, head)
 
   /** Reads the commits up to the head; nothing when one was cleaned up meanwhile. */
   @tailrec
@@ -241,14 +241,14 @@ private[commit] final class Publish(world: World) {
         // A put that landed in a deleted slot hides what stood there, so only the state can tell. The
         // listing from before may be older than the clean-up.
         lazy val fresh = job.log.tail(walk.cursor)
-        if (amendments.checksAfterPut && fresh.hasCheckpointFrom(commit.version))
+        if (safeguards.checksAfterPut && fresh.hasCheckpointFrom(commit.version))
           byState(job, walk, fresh, fresh.head.getOrElse(commit.version))
         else if (!m.settles) {
-          val part = if (amendments.partsInMarks) m.part else job.table.parts
+          val part = if (safeguards.partsInMarks) m.part else job.table.parts
           Right(next.copy(part = part + 1, slots = walk.slots :+ commit.version))
-        } else Left(Vote.Settled(met(job, Rule.Aborted, commit)))
+        } else Left(Vote.Decided(met(job, Rule.Aborted, commit)))
       case Some(m) if m.timeline == timeline.id && m.entry > job.entry.number =>
-        Left(Vote.Settled(met(job, Rule.Aborted, commit)))
+        Left(Vote.Decided(met(job, Rule.Aborted, commit)))
       case _ =>
         val ours = job.ours(walk)
         options.rules.check(ours, commit) match {
@@ -259,9 +259,9 @@ private[commit] final class Publish(world: World) {
     }
   }
 
-  private def after(walk: Walk, commit: LogCommit, slot: Option[Slot]): Walk = walk.copy(
+  private def after(walk: Walk, commit: LogCommit, slot: Option[ListedCommit]): Walk = walk.copy(
     cursor = commit.version,
-    at = slot.map(World.stamp),
+    at = slot.map(Environment.stamp),
     previousMs = commit.info.flatMap(_.inCommitTimestampMs)
       .orElse(slot.map(_.modifiedMs)).orElse(walk.previousMs),
     rowIdHighWaterMark = commit.rowIdHighWaterMark.orElse(walk.rowIdHighWaterMark)
@@ -270,7 +270,7 @@ private[commit] final class Publish(world: World) {
   /** Commits after the cursor are gone: the table's state has to answer. */
   private def byState(job: Job, walk: Walk, tail: LogTail, head: Long): Either[Vote, Walk] = {
     val state = states.stateAt(job.table.path, head)
-    def settled = Left(Vote.Settled(over(job, Rule.Aborted)))
+    def settled = Left(Vote.Decided(over(job, Rule.Aborted)))
     if (!isOf(job.table, state, job.changes)) Left(gone(job))
     else {
       val run = tail.firstOfRun.getOrElse(head)
@@ -322,7 +322,7 @@ private[commit] final class Publish(world: World) {
   /** Whether the state excludes a conflict with the parts from this one on. */
   private def allows(job: Job, walk: Walk, part: Int, state: TableState): Boolean = {
     val rest = job.changes.copy(parts = job.changes.parts.drop(part - 1))
-    StateCheck.excludesConflict(job.table, job.ours(walk.copy(part = part)), rest, state, world)
+    StateCheck.excludesConflict(job.table, job.ours(walk.copy(part = part)), rest, state, env)
   }
 
   private def atHead(job: Job, walk: Walk, state: TableState, head: Long): Walk = walk.copy(
@@ -358,13 +358,13 @@ private[commit] object StateCheck {
       ours: OurChanges,
       changes: NetChanges,
       state: TableState,
-      world: World): Boolean = {
+      env: Environment): Boolean = {
     val removed = changes.removes.map(r => r.path -> r.dvId).toMap
     val live = state.liveFiles(removed.keySet)
     ours.reads.isEmpty && !ours.changesHeader && ours.domains.isEmpty && ours.appIds.isEmpty &&
     !ours.bakesRows &&
-    table.metaDataHash.contains(world.hashOf(state.metaData.body)) &&
-    table.protocolHash.contains(world.hashOf(state.protocol.body)) &&
+    table.metaDataHash.contains(env.hashOf(state.metaData.body)) &&
+    table.protocolHash.contains(env.hashOf(state.protocol.body)) &&
     removed.forall { case (path, dv) => live.get(path).exists(_.dvId == dv) } &&
     state.liveFiles(changes.adds.map(_.path).toSet -- removed.keySet).isEmpty
   }

@@ -48,7 +48,7 @@ final case class BegunTransaction(
 final case class Pin(version: Long, slot: Option[SlotStamp], log: Option[String]) {
 
   /** Whether a listing shows the same commit file; none has been cleaned up. */
-  def isIn(tail: LogTail): Boolean = tail.slot(version).map(World.stamp).forall(slot.contains)
+  def isIn(tail: LogTail): Boolean = tail.slot(version).map(Environment.stamp).forall(slot.contains)
 
   /** Whether it may be of this log: others may have bound the table since. */
   def isOf(id: Option[String]): Boolean = log.forall(id.contains)

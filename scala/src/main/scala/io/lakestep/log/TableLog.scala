@@ -9,7 +9,7 @@ import io.lakestep.Errors
 import io.lakestep.storage.ObjectStore
 
 /** A commit file of a log, as a listing shows it. */
-final case class Slot(version: Long, sizeBytes: Long, modifiedMs: Long)
+final case class ListedCommit(version: Long, sizeBytes: Long, modifiedMs: Long)
 
 /** A commit of a log. */
 final case class LogCommit(version: Long, actions: Vector[Action]) {
@@ -28,15 +28,15 @@ final case class LogCommit(version: Long, actions: Vector[Action]) {
  * @param slots commit files from the asked version on, in order; there may be holes
  * @param checkpoints versions of the checkpoints from the asked version on, in order
  */
-final case class LogTail(from: Long, slots: Vector[Slot], checkpoints: Vector[Long]) {
+final case class LogTail(from: Long, slots: Vector[ListedCommit], checkpoints: Vector[Long]) {
 
   /** The newest version, or nothing when nothing is left from the asked version on. */
   lazy val head: Option[Long] =
     Seq(slots.lastOption.map(_.version), checkpoints.lastOption).flatten.maxOption
 
-  private lazy val byVersion: Map[Long, Slot] = slots.map(s => s.version -> s).toMap
+  private lazy val byVersion: Map[Long, ListedCommit] = slots.map(s => s.version -> s).toMap
 
-  def slot(version: Long): Option[Slot] = byVersion.get(version)
+  def slot(version: Long): Option[ListedCommit] = byVersion.get(version)
 
   /** Whether every commit from `version` to the head is still there. */
   def isCompleteFrom(version: Long): Boolean =
@@ -62,13 +62,13 @@ final class TableLog(store: ObjectStore, val path: String) {
     val from = version.max(0L)
     val files = store.list(TablePath.log(path), f"$from%020d")
     val named = files.map(f => f -> LogFileName(f.name))
-    val slots = named.collect { case (f, LogFileName.Commit(v)) => Slot(v, f.sizeBytes, f.modifiedMs) }
+    val slots = named.collect { case (f, LogFileName.Commit(v)) => ListedCommit(v, f.sizeBytes, f.modifiedMs) }
     val checkpoints = named.collect { case (_, LogFileName.Checkpoint(v)) => v }.distinct
     LogTail(from, fillHoles(slots), checkpoints)
   }
 
-  private def fillHoles(slots: Vector[Slot]): Vector[Slot] =
-    slots.foldLeft(Vector.empty[Slot]) { (known, next) =>
+  private def fillHoles(slots: Vector[ListedCommit]): Vector[ListedCommit] =
+    slots.foldLeft(Vector.empty[ListedCommit]) { (known, next) =>
       known.lastOption match {
         case Some(last) if next.version > last.version + 1 =>
           (known ++ lookUp(last.version + 1, next.version)) :+ next
@@ -80,13 +80,13 @@ final class TableLog(store: ObjectStore, val path: String) {
   private def lookUp(
       version: Long,
       until: Long,
-      found: Vector[Slot] = Vector.empty): Vector[Slot] =
+      found: Vector[ListedCommit] = Vector.empty): Vector[ListedCommit] =
     if (version >= until) found
     else {
       val name = TablePath.slotName(version)
       store.list(TablePath.log(path), name).headOption.filter(_.name == name) match {
         case Some(f) =>
-          lookUp(version + 1, until, found :+ Slot(version, f.sizeBytes, f.modifiedMs))
+          lookUp(version + 1, until, found :+ ListedCommit(version, f.sizeBytes, f.modifiedMs))
         case None => found
       }
     }

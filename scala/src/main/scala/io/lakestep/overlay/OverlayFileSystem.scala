@@ -71,7 +71,7 @@ class OverlayFileSystem extends FileSystem {
 
   override def open(path: Path, bufferSize: Int): FSDataInputStream =
     placeOf(path) match {
-      case Place.InLog(log, "_last_checkpoint") =>
+      case LogPlace.InLog(log, "_last_checkpoint") =>
         val bytes = view(log).lastCheckpoint().getOrElse(throw notFound(path))
         new FSDataInputStream(new InMemoryFile(bytes))
       case _ =>
@@ -81,7 +81,7 @@ class OverlayFileSystem extends FileSystem {
 
   override def openFile(path: Path): FutureDataInputStreamBuilder =
     placeOf(path) match {
-      case Place.InLog(_, "_last_checkpoint") => super.openFile(path)
+      case LogPlace.InLog(_, "_last_checkpoint") => super.openFile(path)
       case _ =>
         val real = realPath(path)
         baseOf(real).openFile(real)
@@ -91,18 +91,18 @@ class OverlayFileSystem extends FileSystem {
 
   private def find(path: Path): Option[FileStatus] =
     OverlayPath.find(path).flatMap { overlay =>
-      Place.of(overlay.base) match {
-        case Place.Data(base) => status(base)
-        case Place.Log(log) =>
+      LogPlace.of(overlay.base) match {
+        case LogPlace.Data(base) => status(base)
+        case LogPlace.Log(log) =>
           Option.when(view(log).hasLog)(()).map { _ =>
             status(log).getOrElse(OverlayStatus.virtual(path, isFolder = true))
           }
-        case Place.InLog(log, name) =>
+        case LogPlace.InLog(log, name) =>
           view(log).locate(name).orElse(takenCheckpoint(path, LogFileName(name)))
-        case Place.DeepInLog(_, LogFileName.SidecarFolder, base) =>
+        case LogPlace.DeepInLog(_, LogFileName.SidecarFolder, base) =>
           status(base).orElse(takenCheckpoint(path, LogFileName.Checkpoint(chain.pin + 1)))
-        case Place.DeepInLog(_, top, base) if LogFileName(top) != LogFileName.Hidden => status(base)
-        case _: Place.DeepInLog => None
+        case LogPlace.DeepInLog(_, top, base) if LogFileName(top) != LogFileName.Hidden => status(base)
+        case _: LogPlace.DeepInLog => None
       }
     }.map(OverlayStatus(_, path))
 
@@ -118,7 +118,7 @@ class OverlayFileSystem extends FileSystem {
 
   override def listStatus(path: Path): Array[FileStatus] =
     placeOf(path) match {
-      case Place.Log(log) => shown(path, view(log).list())
+      case LogPlace.Log(log) => shown(path, view(log).list())
       case _ =>
         val real = realPath(path)
         baseOf(real).listStatus(real).filter(isShown).map(s =>
@@ -129,7 +129,7 @@ class OverlayFileSystem extends FileSystem {
   /** What stands in a folder from a name on, in the order of names; of a log the files alone. */
   private[overlay] def listFrom(path: Path, name: String): Array[FileStatus] =
     placeOf(path) match {
-      case Place.Log(log) => shown(path, view(log).listFrom(name))
+      case LogPlace.Log(log) => shown(path, view(log).listFrom(name))
       case _ => listStatus(path).filter(_.getPath.getName >= name).sortBy(_.getPath.getName)
     }
 
@@ -138,7 +138,7 @@ class OverlayFileSystem extends FileSystem {
 
   override def listLocatedStatus(path: Path): RemoteIterator[LocatedFileStatus] =
     placeOf(path) match {
-      case Place.Data(real) =>
+      case LogPlace.Data(real) =>
         val statuses = baseOf(real).listLocatedStatus(real)
         new RemoteIterator[LocatedFileStatus] {
           private var ahead: Option[LocatedFileStatus] = None
@@ -216,7 +216,7 @@ class OverlayFileSystem extends FileSystem {
       blockSize: Long,
       progress: Progressable): FSDataOutputStream =
     writing(path) match {
-      case Place.Data(base) =>
+      case LogPlace.Data(base) =>
         baseOf(base)
           .create(base, permission, overwrite, bufferSize, replication, blockSize, progress)
       case inLog => forget(path, inLog)
@@ -231,7 +231,7 @@ class OverlayFileSystem extends FileSystem {
       blockSize: Long,
       progress: Progressable): FSDataOutputStream =
     writing(path) match {
-      case Place.Data(base) =>
+      case LogPlace.Data(base) =>
         baseOf(base)
           .createNonRecursive(base, permission, flags, bufferSize, replication, blockSize, progress)
       case inLog => forget(path, inLog)
@@ -239,7 +239,7 @@ class OverlayFileSystem extends FileSystem {
 
   override def createFile(path: Path): FSDataOutputStreamBuilder[_, _] =
     writing(path) match {
-      case Place.Data(base) => baseOf(base).createFile(base)
+      case LogPlace.Data(base) => baseOf(base).createFile(base)
       case _ => super.createFile(path)
     }
 
@@ -248,23 +248,23 @@ class OverlayFileSystem extends FileSystem {
 
   override def mkdirs(path: Path, permission: FsPermission): Boolean =
     writing(path) match {
-      case Place.Data(base) => baseOf(base).mkdirs(base, permission)
+      case LogPlace.Data(base) => baseOf(base).mkdirs(base, permission)
       case _ => true
     }
 
   override def rename(from: Path, to: Path): Boolean =
     (writing(from), writing(to)) match {
-      case (Place.Data(source), Place.Data(target)) =>
+      case (LogPlace.Data(source), LogPlace.Data(target)) =>
         if (holdsLog(source)) throw refused(from, "rename a folder that holds a table")
         baseOf(source).rename(source, target)
-      case (_: Place.Data, _) | (_, _: Place.Data) =>
+      case (_: LogPlace.Data, _) | (_, _: LogPlace.Data) =>
         throw refused(from, "rename a file into or out of a log")
       case _ => true
     }
 
   override def delete(path: Path, recursive: Boolean): Boolean =
     writing(path) match {
-      case Place.Data(base) =>
+      case LogPlace.Data(base) =>
         if (recursive && holdsLog(base)) throw refused(path, "delete a folder that holds a table")
         baseOf(base).delete(base, recursive)
       case _ => false
@@ -272,31 +272,31 @@ class OverlayFileSystem extends FileSystem {
 
   override def setPermission(path: Path, permission: FsPermission): Unit =
     writing(path) match {
-      case Place.Data(base) => baseOf(base).setPermission(base, permission)
+      case LogPlace.Data(base) => baseOf(base).setPermission(base, permission)
       case _ => ()
     }
 
   override def setOwner(path: Path, user: String, group: String): Unit =
     writing(path) match {
-      case Place.Data(base) => baseOf(base).setOwner(base, user, group)
+      case LogPlace.Data(base) => baseOf(base).setOwner(base, user, group)
       case _ => ()
     }
 
   override def setTimes(path: Path, modifiedMs: Long, accessedMs: Long): Unit =
     writing(path) match {
-      case Place.Data(base) => baseOf(base).setTimes(base, modifiedMs, accessedMs)
+      case LogPlace.Data(base) => baseOf(base).setTimes(base, modifiedMs, accessedMs)
       case _ => ()
     }
 
-  private def writing(path: Path): Place = {
+  private def writing(path: Path): LogPlace = {
     val place = placeOf(path)
     if (chain.isReadOnly)
       throw Errors("LAKESTEP_OVERLAY_READ_ONLY", "path" -> path.toString, "chain" -> chain.text)
     place
   }
 
-  private def forget(path: Path, place: Place): FSDataOutputStream = place match {
-    case Place.InLog(_, name) if LogFileName(name).isInstanceOf[LogFileName.Commit] =>
+  private def forget(path: Path, place: LogPlace): FSDataOutputStream = place match {
+    case LogPlace.InLog(_, name) if LogFileName(name).isInstanceOf[LogFileName.Commit] =>
       throw refused(path, "create a commit without the log store")
     case _ => new FSDataOutputStream(OutputStream.nullOutputStream(), statistics)
   }
@@ -315,16 +315,16 @@ class OverlayFileSystem extends FileSystem {
 
   /** The physical path of a file, if the view holds it, and of anything outside a log. */
   private[overlay] def realPath(path: Path): Path = placeOf(path) match {
-    case Place.Data(base) => base
-    case Place.Log(log) => log
-    case Place.InLog(log, name) => view(log).whereabouts(name).getOrElse(throw notFound(path))
-    case Place.DeepInLog(_, top, base) =>
+    case LogPlace.Data(base) => base
+    case LogPlace.Log(log) => log
+    case LogPlace.InLog(log, name) => view(log).whereabouts(name).getOrElse(throw notFound(path))
+    case LogPlace.DeepInLog(_, top, base) =>
       if (LogFileName(top) == LogFileName.Hidden || chain.pin < 0) throw notFound(path) else base
   }
 
-  private def placeOf(path: Path): Place = {
+  private def placeOf(path: Path): LogPlace = {
     checkPath(path)
-    Place.of(OverlayPath.parse(path).base)
+    LogPlace.of(OverlayPath.parse(path).base)
   }
 
   private def view(log: Path): LogView = new LogView(chain, log, baseOf(log))

@@ -46,8 +46,8 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
     val segment = chain.segments.lastOption.getOrElse {
       throw Errors("LAKESTEP_OVERLAY_READ_ONLY", "path" -> path.toString, "chain" -> chain.text)
     }
-    Place.of(base) match {
-      case Place.InLog(log, name) =>
+    LogPlace.of(base) match {
+      case LogPlace.InLog(log, name) =>
         LogFileName(name) match {
           case LogFileName.Commit(_) if overwrite =>
             throw Errors(
@@ -62,7 +62,7 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
               throw new FileNotFoundException(s"No such file or directory: $log")
             if (version <= chain.pin || new LogView(chain, log, fs).locate(name).isDefined)
               throw new FileAlreadyExistsException(path.toString)
-            StagedWrites.record(segment, log.getParent.toString, version)
+            Staging.record(segment, log.getParent.toString, version)
             val staged = new Path(StagingFolder.ofLog(log, segment), name)
             var effect = StagedEffect.none
             val noted = lines.asScala.map { line =>
@@ -72,13 +72,13 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
             try CommitFile.create(staged, path, noted, hadoopConf)
             catch {
               case unclear: CommitFile.Unclear =>
-                StagedWrites.doubt(segment, unclear)
+                Staging.doubt(segment, unclear)
                 throw unclear
             }
-            StagedWrites.learn(segment, log.getParent.toString, version, effect)
+            Staging.learn(segment, log.getParent.toString, version, effect)
           case _ => ()
         }
-      case _: Place.Data =>
+      case _: LogPlace.Data =>
         throw Errors(
           "LAKESTEP_OVERLAY_CHANGE_REFUSED",
           "path" -> path.toString,
@@ -117,8 +117,8 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
     else {
       val lines = actions.asScala.toVector
       if (lines.exists(ForeignWriters.isStatedIn))
-        StagedWrites.decide(segment, table.toString, isStated = true)
-      if (!StagedWrites.isDecided(segment, table.toString))
+        Staging.decide(segment, table.toString, isStated = true)
+      if (!Staging.isDecided(segment, table.toString))
         throw Errors("LAKESTEP_FOREIGN_WRITERS_UNDECIDED", "table" -> table.toString)
       lines.iterator.asJava
     }
@@ -139,8 +139,8 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
     val overlay = OverlayPath.parse(path)
     val base = overlay.base
     val fs = base.getFileSystem(hadoopConf)
-    val physical = Place.of(base) match {
-      case Place.InLog(log, name) =>
+    val physical = LogPlace.of(base) match {
+      case LogPlace.InLog(log, name) =>
         new LogView(overlay.chain, log, fs).locate(name).map(_.getPath).getOrElse(base)
       case _ => base
     }

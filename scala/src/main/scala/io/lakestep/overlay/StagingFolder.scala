@@ -33,7 +33,7 @@ object StagingFolder {
     try CommitFile.create(file, file, actions.iterator.asJava, conf)
     catch {
       case unclear: CommitFile.Unclear =>
-        StagedWrites.doubt(segment, unclear)
+        Staging.doubt(segment, unclear)
         throw unclear
     }
   }

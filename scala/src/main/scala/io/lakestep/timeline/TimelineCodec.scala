@@ -121,7 +121,7 @@ object TimelineCodec {
       f.string("entryHash"),
       f.long("timeMs"),
       f.children("tables")
-        .map(t => SettledTable(t.string("how"), t.optLong("version"), t.strings("residue")))
+        .map(t => RolledBackTable(t.string("how"), t.optLong("version"), t.strings("residue")))
     )
   }
 

@@ -164,7 +164,7 @@ final case class RolledBack(
     number: Long,
     entryHash: String,
     timeMs: Long,
-    tables: Vector[SettledTable])
+    tables: Vector[RolledBackTable])
 
 /**
  * How one table was settled.
@@ -173,7 +173,7 @@ final case class RolledBack(
  * @param version slot of the mark, nothing for a table that is gone
  * @param residue what could not be taken back because somebody built upon it
  */
-final case class SettledTable(how: String, version: Option[Long], residue: Vector[String])
+final case class RolledBackTable(how: String, version: Option[Long], residue: Vector[String])
 
 /** An entry with what is known of its end. */
 final case class EntryStatus(

@@ -18,12 +18,12 @@ import io.lakestep.log.StatementKind
 private[transaction] object AfterCommit {
 
   /** A table that was published, and in which versions. */
-  private final case class Published(table: TouchedTable, versions: Vector[Long])
+  private final case class Published(table: TransactionTable, versions: Vector[Long])
 
   /** @param published the versions of each written table, by its URI */
   def apply(
       session: SparkSession,
-      transaction: SessionTransaction,
+      transaction: Transaction,
       published: Map[String, Vector[Long]]): Unit = {
     val tables =
       for (table <- transaction.touched; versions <- published.get(table.uri))
@@ -44,7 +44,7 @@ private[transaction] object AfterCommit {
 
   private def putChecksums(
       session: SparkSession,
-      transaction: SessionTransaction,
+      transaction: Transaction,
       tables: Seq[Published]): Unit = {
     val stores = Databases.quickStores(session, transaction.database)
     def put(t: Published): Unit = DeltaHousekeeping.putChecksums(
@@ -64,7 +64,7 @@ private[transaction] object AfterCommit {
 
   private def putCheckpoints(
       session: SparkSession,
-      transaction: SessionTransaction,
+      transaction: Transaction,
       tables: Seq[Published]): Unit = {
     def keep(files: Seq[Path]): Unit =
       transaction.database.keep(files.map(_.toUri.toString): _*)
@@ -75,21 +75,21 @@ private[transaction] object AfterCommit {
   /** As a transaction of its own, in a session of its own, which gives up when it meets a conflict. */
   private def compact(
       session: SparkSession,
-      table: TouchedTable,
+      table: TransactionTable,
       rewrite: (SparkSession, Path) => Unit): Unit = {
     val own = SparkInternals.cloned(session)
-    Sessions.seeAs(own, session)
+    Transactions.seeAs(own, session)
     val snapshot = TransactionModes(isolation = Some(IsolationLevel.Snapshot))
     SparkInternals.within(own) {
       val transaction = Lifecycle.beginInternal(own, Some("auto compaction"), snapshot)
       Lifecycle.rollingBack(own, transaction.id) {
         for (overlay <- transaction.overlayOf(table.base, own.sessionState.newHadoopConf()))
           transaction.runStatement(StatementKind.Rewrite, DeltaHousekeeping.invalidate(own, _))(
-            DeltaStatements.during(transaction)(rewrite(own, overlay))
+            StagingWatch.during(transaction)(rewrite(own, overlay))
           )
         Lifecycle.commit(own, Attempts.of(own), _ => Vector.empty)
       }
     }
-    Sessions.seeAs(session, own)
+    Transactions.seeAs(session, own)
   }
 }

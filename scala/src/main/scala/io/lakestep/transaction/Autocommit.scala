@@ -45,7 +45,7 @@ object Autocommit {
     val loaded = seen.groupMapReduce(t => uris(t._1))(_._2)(math.min)
     val versions =
       if (loaded.keys.exists(isBound(_, conf))) consistent(session, loaded, loaded.size) else loaded
-    Sessions.saw(session, versions)
+    Transactions.saw(session, versions)
     uris.view.mapValues(versions).toMap
   }
 
@@ -56,7 +56,7 @@ object Autocommit {
       helps: Int): Map[String, Long] = {
     val database = Databases.of(session)
     val found =
-      try Right(database.consistent(loaded, Sessions.seenVersions(session)))
+      try Right(database.consistent(loaded, Transactions.seenVersions(session)))
       catch {
         case behind: LakestepException
             if helps > 0 && behind.getCondition == "LAKESTEP_SNAPSHOT_BEHIND_SESSION" =>
@@ -77,7 +77,7 @@ object Autocommit {
 
   /** After a statement of the session has committed to a table. */
   def committed(session: SparkSession, table: Path, version: Long): Unit =
-    Sessions.saw(session, Seq(uri(table, session.sessionState.newHadoopConf()) -> version))
+    Transactions.saw(session, Seq(uri(table, session.sessionState.newHadoopConf()) -> version))
 
   /**
    * Whether the table takes no commits but those of transactions. Where that is unknown Delta's

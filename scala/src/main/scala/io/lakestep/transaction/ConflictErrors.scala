@@ -58,6 +58,6 @@ private[transaction] object ConflictErrors {
   }
 
   /** The table was deleted, with what the transaction had staged. */
-  def tableGone(transactionId: String, table: TouchedTable): ConflictException =
+  def tableGone(transactionId: String, table: TransactionTable): ConflictException =
     apply(transactionId, Conflict.overTable(Rule.TableGone, table.name, table.uri))
 }

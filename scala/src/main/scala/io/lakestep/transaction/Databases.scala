@@ -9,7 +9,7 @@ import org.apache.spark.sql.SparkSession
 
 import org.apache.spark.sql.delta.lakestep.{DeltaDeletionVectors, DeltaStateReader}
 import io.lakestep.{Clock, Errors, Ids, LakestepConf}
-import io.lakestep.commit.{CommitObserver, Database, DatabaseOptions, PublishExecutor}
+import io.lakestep.commit.{CommitSteps, Database, DatabaseOptions, PublishExecutor}
 import io.lakestep.storage.{HadoopStores, ObjectStores}
 
 /** One [[Database]] for each timeline root of this process, shared by its sessions. */
@@ -52,7 +52,7 @@ object Databases {
       vectors = new DeltaDeletionVectors(session.sessionState.newHadoopConf()),
       clock = Clock.system,
       ids = Ids.random,
-      observer = conf(LakestepConf.Observer).fold[CommitObserver](CommitObserver.Silent)(observer),
+      observer = conf(LakestepConf.Observer).fold[CommitSteps](CommitSteps.Silent)(observer),
       options = DatabaseOptions(
         maxAttempts = conf(LakestepConf.MaxAttempts),
         // The stores force nothing where they need not; a file that is gone is noticed anyway.
@@ -65,12 +65,12 @@ object Databases {
     )
   }
 
-  private def observer(className: String): CommitObserver =
+  private def observer(className: String): CommitSteps =
     Thread.currentThread.getContextClassLoader
       .loadClass(className)
       .getDeclaredConstructor()
       .newInstance()
-      .asInstanceOf[CommitObserver]
+      .asInstanceOf[CommitSteps]
 
   /** Threads that read with the settings of the session for which they work. */
   private def threads(number: Int): Executor = {

@@ -8,7 +8,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.lakestep.{DeltaHousekeeping, WarmOverlay}
 import io.lakestep.{Errors, LakestepConf}
 import io.lakestep.commit.{BeginRequest, CollectionReport, CommitOutcome, RecoveryReport, Residue, TransactionModes, TransactionStatus}
-import io.lakestep.overlay.StagedWrites
+import io.lakestep.overlay.Staging
 import io.lakestep.timeline.{CommitEntry, Conflict}
 
 /** What COMMIT reports: no entry when the transaction wrote nothing. */
@@ -27,7 +27,7 @@ object Lifecycle {
   def begin(
       session: SparkSession,
       name: Option[String],
-      modes: TransactionModes): SessionTransaction = {
+      modes: TransactionModes): Transaction = {
     checkBatch(session)
     beginInternal(session, name, modes)
   }
@@ -36,8 +36,8 @@ object Lifecycle {
   private[transaction] def beginInternal(
       session: SparkSession,
       name: Option[String],
-      modes: TransactionModes): SessionTransaction =
-    Sessions.beginning(session)(Sessions.state(session) match {
+      modes: TransactionModes): Transaction =
+    Transactions.beginning(session)(Transactions.state(session) match {
       case SessionState.Open(open) =>
         throw Errors("LAKESTEP_TRANSACTION_ALREADY_ACTIVE", "transaction" -> open.id)
       case SessionState.Failed(failed) =>
@@ -54,17 +54,17 @@ object Lifecycle {
             isolation =
               modes.isolation.getOrElse(LakestepConf.Isolation.from(session.conf.getOption)),
             readOnly = modes.readOnly.contains(true),
-            notBefore = Sessions.seenEntry(session, database)
+            notBefore = Transactions.seenEntry(session, database)
           )
         )
-        val transaction = new SessionTransaction(
+        val transaction = new Transaction(
           begun,
           database,
-          Sessions.seenVersions(session),
+          Transactions.seenVersions(session),
           warm(session, _)
         )
-        Sessions.saw(session, database, begun.snapshot)
-        Sessions.set(session, SessionState.Open(transaction))
+        Transactions.saw(session, database, begun.snapshot)
+        Transactions.set(session, SessionState.Open(transaction))
         transaction
     })
 
@@ -90,12 +90,12 @@ object Lifecycle {
   private[lakestep] def commit(
       session: SparkSession,
       attempts: Attempts,
-      steps: SessionTransaction => Vector[Step]): CommitReport = {
+      steps: Transaction => Vector[Step]): CommitReport = {
     val transaction = required(session, "COMMIT")
     transaction.end {
       // Until the outcome is known the session counts as failed: whatever is thrown below, no later
       // statement may run outside a transaction that its author believes to be open.
-      Sessions.set(session, SessionState.Failed(transaction))
+      Transactions.set(session, SessionState.Failed(transaction))
       commit(session, transaction, attempts, () => steps(transaction), steps(transaction))
     }.getOrElse(throw noTransaction("COMMIT"))
   }
@@ -103,13 +103,13 @@ object Lifecycle {
   @tailrec
   private def commit(
       session: SparkSession,
-      transaction: SessionTransaction,
+      transaction: Transaction,
       attempts: Attempts,
       steps: () => Vector[Step],
       current: Vector[Step]): CommitReport = {
     outcome(session, transaction) match {
       case done: CommitOutcome.Committed =>
-        Sessions.saw(session, transaction.database, done.entry.number)
+        Transactions.saw(session, transaction.database, done.entry.number)
         def logged(work: => Unit): Unit =
           DeltaHousekeeping.logged(s"After COMMIT of ${transaction.id} not all was done")(work)
         logged(end(session, transaction))
@@ -121,7 +121,7 @@ object Lifecycle {
         end(session, transaction)
         CommitReport(transaction.id, None, 0)
       case CommitOutcome.Conflicted(conflict, entry) =>
-        Sessions.met(session, MetConflict(transaction.id, conflict, Vector.empty))
+        Transactions.met(session, MetConflict(transaction.id, conflict, Vector.empty))
         val again =
           if (entry.nonEmpty) Left(None)
           else redone(session, transaction, attempts, current, conflict)
@@ -136,7 +136,7 @@ object Lifecycle {
             throw error
         }
       case CommitOutcome.LeftResidue(conflict, entry, residue) =>
-        Sessions.met(session, MetConflict(transaction.id, conflict, residue))
+        Transactions.met(session, MetConflict(transaction.id, conflict, residue))
         forget(session, transaction)
         throw ConflictErrors.leftResidue(transaction.id, conflict, entry, residue)
       case CommitOutcome.Unknown(cause, _) =>
@@ -152,7 +152,7 @@ object Lifecycle {
   /** As `Redo.statements`; what it does not catch ends the transaction. */
   private def redone(
       session: SparkSession,
-      transaction: SessionTransaction,
+      transaction: Transaction,
       attempts: Attempts,
       steps: Vector[Step],
       conflict: Conflict): Either[Option[Throwable], Vector[Step]] =
@@ -164,7 +164,7 @@ object Lifecycle {
     }
 
   /** What throws here never got an entry. */
-  private def outcome(session: SparkSession, transaction: SessionTransaction): CommitOutcome =
+  private def outcome(session: SparkSession, transaction: Transaction): CommitOutcome =
     try {
       transaction.checkUsable()
       transaction.database.commit(transaction.begun, transaction.written, transaction.onlyRead)
@@ -176,24 +176,24 @@ object Lifecycle {
     }
 
   /** Leaves nothing of a transaction that has no entry, as far as the store permits. */
-  private def abandon(session: SparkSession, transaction: SessionTransaction): Unit = {
+  private def abandon(session: SparkSession, transaction: Transaction): Unit = {
     forget(session, transaction)
     try transaction.database.discard(transaction.begun, transaction.touchedPaths)
     catch { case NonFatal(_) => () }
   }
 
   /** Ends the open transaction, or clears a failed one. */
-  def rollback(session: SparkSession): String = Sessions.state(session) match {
+  def rollback(session: SparkSession): String = Transactions.state(session) match {
     case SessionState.Failed(failed) =>
       failed.afterwards {
-        if (!Sessions.isCurrent(session, failed.id)) throw noTransaction("ROLLBACK")
-        Sessions.set(session, SessionState.Idle)
+        if (!Transactions.isCurrent(session, failed.id)) throw noTransaction("ROLLBACK")
+        Transactions.set(session, SessionState.Idle)
         failed.id
       }
     case _ =>
       val transaction = required(session, "ROLLBACK")
       transaction.end {
-        Sessions.set(session, SessionState.Idle)
+        Transactions.set(session, SessionState.Idle)
         forget(session, transaction)
         transaction.database.discard(transaction.begun, transaction.touchedPaths)
         transaction.id
@@ -205,7 +205,7 @@ object Lifecycle {
     try work
     catch {
       case failure: Throwable =>
-        if (Sessions.isCurrent(session, id)) {
+        if (Transactions.isCurrent(session, id)) {
           try rollback(session)
           catch { case undo: Throwable => failure.addSuppressed(undo) }
         }
@@ -232,7 +232,7 @@ object Lifecycle {
         case _ => None
       }
     )
-    Sessions.lastConflict(session).filter(m => id.forall(_ == m.transaction)).orElse(fromTimeline)
+    Transactions.lastConflict(session).filter(m => id.forall(_ == m.transaction)).orElse(fromTimeline)
       .getOrElse(throw Errors(
         "LAKESTEP_CONFLICT_NOT_KNOWN",
         "transaction" -> id.getOrElse("of this session")
@@ -241,24 +241,24 @@ object Lifecycle {
 
   def unfinished(session: SparkSession): Seq[CommitEntry] = Databases.of(session).unfinished()
 
-  private def required(session: SparkSession, statement: String): SessionTransaction =
-    Sessions.open(session).getOrElse(throw noTransaction(statement))
+  private def required(session: SparkSession, statement: String): Transaction =
+    Transactions.open(session).getOrElse(throw noTransaction(statement))
 
   private def noTransaction(statement: String) =
     Errors("LAKESTEP_NO_ACTIVE_TRANSACTION", "statement" -> statement)
 
-  private def end(session: SparkSession, transaction: SessionTransaction): Unit = {
-    Sessions.saw(session, transaction.touched.map(t => t.uri -> t.pin))
-    Sessions.set(session, SessionState.Idle)
+  private def end(session: SparkSession, transaction: Transaction): Unit = {
+    Transactions.saw(session, transaction.touched.map(t => t.uri -> t.pin))
+    Transactions.set(session, SessionState.Idle)
     forget(session, transaction)
   }
 
-  private def warm(session: SparkSession, table: TouchedTable): Unit =
+  private def warm(session: SparkSession, table: TransactionTable): Unit =
     if (LakestepConf.ReuseSnapshots.from(session.conf.getOption))
       table.snapshot = WarmOverlay.open(session, table.base, table.overlay, table.pin)
 
-  private def forget(session: SparkSession, transaction: SessionTransaction): Unit = {
-    StagedWrites.forget(transaction.id)
+  private def forget(session: SparkSession, transaction: Transaction): Unit = {
+    Staging.forget(transaction.id)
     DeltaHousekeeping.forgetStagedVersion(session)
     val overlays = transaction.touched.map(_.overlay)
     DeltaHousekeeping.uncache(session, overlays.toSet)

@@ -17,7 +17,7 @@ object NoBaseWrites extends BaseWriteGuard.Veto {
   override def beforeCommit(commitFile: Path): Unit =
     for {
       session <- SparkSession.getActiveSession
-      if Sessions.isOpen(session)
+      if Transactions.isOpen(session)
     } throw Errors(
       "LAKESTEP_DELTA_TRANSACTION_ON_BASE_TABLE",
       "table" -> commitFile.getParent.getParent.toString
@@ -28,7 +28,7 @@ object NoBaseWrites extends BaseWriteGuard.Veto {
    * could be redirected. Inside a transaction it would show the wrong history.
    */
   override def beforeList(logFile: Path): Unit =
-    if (SparkSession.getActiveSession.exists(Sessions.isOpen) && isHistory) {
+    if (SparkSession.getActiveSession.exists(Transactions.isOpen) && isHistory) {
       throw Errors(
         "LAKESTEP_BASE_TABLE_IN_TRANSACTION",
         "statement" -> "DeltaTable.history (use DESCRIBE HISTORY)",

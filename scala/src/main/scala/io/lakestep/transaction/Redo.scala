@@ -19,23 +19,23 @@ import io.lakestep.timeline.Conflict
  * @param sessionChanges how many statements had changed the session
  * @param environment settings, current catalog and schema of the session, names of its own
  */
-final case class Mark(
-    tables: Map[String, TouchedTable.State],
+final case class Savepoint(
+    tables: Map[String, TransactionTable.State],
     staged: Map[String, Long],
     sessionChanges: Int,
     environment: Map[String, String]) {
 
   /** Whether statements after this one would run again under what they ran under. */
-  def isSameSession(other: Mark): Boolean =
+  def isSameSession(other: Savepoint): Boolean =
     sessionChanges == other.sessionChanges && environment == other.environment
 }
 
-object Mark {
+object Savepoint {
 
   /** Set by Delta and by us, and of no effect on a statement. */
-  private val Ours = Set(Sessions.TransactionKey, DeltaHousekeeping.LastCommitVersion)
+  private val Ours = Set(Transactions.TransactionKey, DeltaHousekeeping.LastCommitVersion)
 
-  def of(session: SparkSession, transaction: SessionTransaction): Mark = {
+  def of(session: SparkSession, transaction: Transaction): Savepoint = {
     val names = Map(
       "current catalog" -> session.catalog.currentCatalog(),
       "current schema" -> session.catalog.currentDatabase,
@@ -47,7 +47,7 @@ object Mark {
 }
 
 /** A statement of the transaction that can be run again. */
-final case class Step(before: Mark, run: () => Unit)
+final case class Step(before: Savepoint, run: () => Unit)
 
 /**
  * How often one piece of work may still be tried. Before each further try it waits a random time,
@@ -120,7 +120,7 @@ private[lakestep] object Redo {
    */
   def statements(
       session: SparkSession,
-      transaction: SessionTransaction,
+      transaction: Transaction,
       steps: Vector[Step],
       conflict: Conflict,
       attempts: Attempts): Either[Option[Throwable], Vector[Step]] =
@@ -128,7 +128,7 @@ private[lakestep] object Redo {
     else
       try
         transaction.rerun(conflict, steps.map(_.before)).filter { r =>
-          val now = Mark.of(session, transaction)
+          val now = Savepoint.of(session, transaction)
           steps.drop(r.statement).forall(_.before.isSameSession(now))
         }.flatMap { rerun =>
           attempts.begin()
@@ -139,10 +139,10 @@ private[lakestep] object Redo {
           transaction.touched.map(_.overlay).foreach(invalidate)
           val (kept, again) = steps.splitAt(rerun.statement)
           transaction.rewind(again.head.before, rerun.txn, invalidate)
-          Sessions.saw(session, transaction.database, rerun.txn.snapshot)
-          Sessions.set(session, SessionState.Open(transaction))
+          Transactions.saw(session, transaction.database, rerun.txn.snapshot)
+          Transactions.set(session, SessionState.Open(transaction))
           val done = transaction.redo(again.map { step =>
-            val before = Mark.of(session, transaction)
+            val before = Savepoint.of(session, transaction)
             step.run()
             step.copy(before = before)
           })
@@ -151,5 +151,5 @@ private[lakestep] object Redo {
           })(kept ++ done)
         }.toRight(None)
       catch { case NonFatal(failure) => Left(Some(failure)) }
-      finally Sessions.set(session, SessionState.Failed(transaction))
+      finally Transactions.set(session, SessionState.Failed(transaction))
 }

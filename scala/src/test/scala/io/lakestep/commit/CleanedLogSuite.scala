@@ -15,7 +15,7 @@ final class CleanedLogSuite extends AnyFunSuite {
       isolation: IsolationLevel = IsolationLevel.Snapshot): (Lake, Finished) = {
     val lake = Lake.inMemory()
     lake.create("A", "a1", "a2")
-    val db = lake.client(new CommitObserver {
+    val db = lake.client(new CommitSteps {
       override def ordered(entry: CommitEntry): Unit = throw new Crash
     })
     val txn = lake.begin(db, isolation)
@@ -54,7 +54,7 @@ final class CleanedLogSuite extends AnyFunSuite {
       val lake = Lake.inMemory()
       lake.create("A", "a1")
       lake.create("B", "b1")
-      val db = lake.client(new CommitObserver {
+      val db = lake.client(new CommitSteps {
         override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
           throw new Crash
       })
@@ -113,7 +113,7 @@ final class CleanedLogSuite extends AnyFunSuite {
 
   /** Has three commits of A; the client stops after `part`, then the log is cleaned up. */
   private def stopped(lake: Lake, after: Int, clean: => Unit)(parts: Seq[Action]*): Unit = {
-    val db = lake.client(new CommitObserver {
+    val db = lake.client(new CommitSteps {
       override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
         if (part == after) throw new Crash
     })
@@ -180,7 +180,7 @@ final class CleanedLogSuite extends AnyFunSuite {
   test("a checkpoint made before the last commit was counted: the outcome names every slot") {
     val lake = Lake.inMemory()
     lake.create("A", "a1")
-    val db = lake.client(new CommitObserver {
+    val db = lake.client(new CommitSteps {
       override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
         if (part == 3) { JsonStates.checkpoint(lake.store, lake.path("A")); () }
     })

@@ -12,7 +12,7 @@ final class CollectorSuite extends AnyFunSuite {
   private class Scene {
     val two = new TwoTables()
     val lake: Lake = two.lake
-    two.run(CommitObserver.Silent)
+    two.run(CommitSteps.Silent)
 
     def begun(file: String): BegunTransaction = {
       val txn = lake.begin(lake.client())
@@ -66,12 +66,12 @@ final class CollectorSuite extends AnyFunSuite {
   test("what a finished transaction left is removed, and what an unfinished one needs is not") {
     val s = new Scene
     val done = s.begun("done")
-    intercept[Crash](s.lake.client(new CommitObserver {
+    intercept[Crash](s.lake.client(new CommitSteps {
       override def beforeCleanUp(transaction: String): Unit = throw new Crash
     }).commit(done, Seq(s.lake.written("A", 1))))
     val ordered = s.lake.begin(s.lake.client())
     s.lake.stage(ordered, "B", 1, s.lake.add("ordered"))
-    intercept[Crash](s.lake.client(new CommitObserver {
+    intercept[Crash](s.lake.client(new CommitSteps {
       override def ordered(entry: CommitEntry): Unit = throw new Crash
     }).commit(ordered, Seq(s.lake.written("B", 1))))
     s.lake.clock.advance(1000)

@@ -37,15 +37,15 @@ final class CommitSuite extends AnyFunSuite {
 
   private def scene(rewriteB: Boolean = false) = new Scene(rewriteB = rewriteB)
 
-  private def onOrdered(body: => Unit): CommitObserver = {
+  private def onOrdered(body: => Unit): CommitSteps = {
     val run = Once(body)
-    new CommitObserver { override def ordered(entry: CommitEntry): Unit = run() }
+    new CommitSteps { override def ordered(entry: CommitEntry): Unit = run() }
   }
 
   /** After the entry's publish in the named table. */
-  private def onPublished(table: String)(body: => Unit): CommitObserver = {
+  private def onPublished(table: String)(body: => Unit): CommitSteps = {
     val run = Once(body)
-    new CommitObserver {
+    new CommitSteps {
       override def published(entry: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
         if (t.name == table) run()
     }
@@ -251,7 +251,7 @@ final class CommitSuite extends AnyFunSuite {
 
   test("at most one conflict-capable table: a conflict there undoes nothing") {
     val s = scene()
-    val db = s.lake.client(new CommitObserver {
+    val db = s.lake.client(new CommitSteps {
       private val run = Once { s.lake.foreign("A", s.lake.remove("a1")); () }
       override def beforePublish(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit = run()
     })
@@ -260,7 +260,7 @@ final class CommitSuite extends AnyFunSuite {
   }
 
   /** Crashes at the n-th step that is told. */
-  private class CrashAt(n: Int) extends CommitObserver {
+  private class CrashAt(n: Int) extends CommitSteps {
     private var calls = 0
     var crashed = false
     private def step(): Unit = {
@@ -307,7 +307,7 @@ final class CommitSuite extends AnyFunSuite {
     }.takeWhile(identity).size
 
   /** Passes every step on. */
-  private class Delegating(to: CommitObserver) extends CommitObserver {
+  private class Delegating(to: CommitSteps) extends CommitSteps {
     override def beforeRequested(transaction: String): Unit = to.beforeRequested(transaction)
     override def requested(transaction: String): Unit = to.requested(transaction)
     override def bound(tablePath: String): Unit = to.bound(tablePath)
@@ -364,7 +364,7 @@ final class CommitSuite extends AnyFunSuite {
       catch { case _: Crash => () }
       var calls = 0
       var held = false
-      val slow = new CommitObserver {
+      val slow = new CommitSteps {
         private def step(): Unit = {
           calls += 1
           if (calls == n) { held = true; s.lake.client().recover(); () }
@@ -393,7 +393,7 @@ final class CommitSuite extends AnyFunSuite {
       s.lake.client().recover()
       ()
     }
-    val sleepy = s.lake.client(new CommitObserver {
+    val sleepy = s.lake.client(new CommitSteps {
       override def beforePublish(e: CommitEntry, t: EntryTable, p: Int, slot: Long): Unit =
         if (t.name == "B") run()
     })
@@ -424,7 +424,7 @@ final class CommitSuite extends AnyFunSuite {
   test("an ABORT entry stops a zombie before its order point") {
     val s = scene()
     val killer = s.lake.client()
-    val zombie = s.lake.client(new CommitObserver {
+    val zombie = s.lake.client(new CommitSteps {
       override def flattened(transaction: String, tablePath: String): Unit = {
         killer.abort(Seq(transaction), "silent")
         ()
@@ -440,7 +440,7 @@ final class CommitSuite extends AnyFunSuite {
   test("an ABORT entry that comes between validation and order point is met in the next attempt") {
     val s = scene()
     val killer = s.lake.client()
-    val zombie = s.lake.client(new CommitObserver {
+    val zombie = s.lake.client(new CommitSteps {
       private val ran = new java.util.concurrent.atomic.AtomicBoolean
       override def validated(transaction: String): Unit =
         if (!ran.getAndSet(true)) { killer.abort(Seq(transaction), "silent"); () }
@@ -454,7 +454,7 @@ final class CommitSuite extends AnyFunSuite {
     val s = scene()
     val killer = s.lake.client()
     var ended = Vector("?")
-    val db = s.lake.client(new CommitObserver {
+    val db = s.lake.client(new CommitSteps {
       override def ordered(entry: CommitEntry): Unit =
         ended = killer.abort(Seq(entry.transaction.id), "silent")
     })
@@ -550,7 +550,7 @@ final class CommitSuite extends AnyFunSuite {
       JsonStates.cleanUp(s.lake.store, s.lake.path("A"))
       ()
     }
-    val db = s.lake.client(new CommitObserver {
+    val db = s.lake.client(new CommitSteps {
       override def beforePublish(e: CommitEntry, t: EntryTable, p: Int, slot: Long): Unit =
         if (t.name == "A") run()
     })
@@ -635,7 +635,7 @@ final class CommitSuite extends AnyFunSuite {
     val options = DatabaseOptions(syncDataFiles = false, maxAttempts = 3)
     var n = 0
     val db = s.lake.client(
-      new CommitObserver {
+      new CommitSteps {
         override def beforeOrder(entry: CommitEntry): Unit = {
           n += 1; rival.abort(Seq(f"t9$n%031x"), "x"); ()
         }
@@ -780,7 +780,7 @@ final class CommitSuite extends AnyFunSuite {
 
   test("what stands under the number of an entry, of another transaction, is no part of it") {
     val s = new TwoTables
-    val outcome = s.run(new CommitObserver {
+    val outcome = s.run(new CommitSteps {
       override def ordered(entry: CommitEntry): Unit = {
         val timeline = s.lake.client().timeline.id
         val mark = CommitMark(timeline, entry.number, "another", 0, 1, 1, MarkKind.Publish)
@@ -810,7 +810,7 @@ final class CommitSuite extends AnyFunSuite {
           s.lake.remove("a1", dataChange = false),
           s.lake.add("moved", dataChange = false)
         )
-      val db = s.lake.client(new CommitObserver {
+      val db = s.lake.client(new CommitSteps {
         override def ordered(entry: CommitEntry): Unit = {
           if (moved == "order") optimize()
           s.lake.foreign("A", s.lake.remove("moved"))

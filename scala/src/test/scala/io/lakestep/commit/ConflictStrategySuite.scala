@@ -17,7 +17,7 @@ final class ConflictStrategySuite extends AnyFunSuite {
     Seq("A", "B").foreach(t => lake.create(t, s"${t.toLowerCase}1"))
     var published = 0
 
-    private val owner = lake.client(new CommitObserver {
+    private val owner = lake.client(new CommitSteps {
       override def ordered(entry: CommitEntry): Unit = throw new Crash
     })
 
@@ -32,7 +32,7 @@ final class ConflictStrategySuite extends AnyFunSuite {
     /** COMMIT of a transaction that began before the other: appends to A, or rewrites a1 there. */
     def commit(conflicts: Boolean, options: DatabaseOptions): CommitOutcome = {
       val db = lake.client(
-        new CommitObserver {
+        new CommitSteps {
           override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
             if (e.number == 1) Scene.this.published += 1
         },

@@ -19,7 +19,7 @@ final class ConsistentReadSuite extends AnyFunSuite {
   test("tables that no transaction of this timeline has written are read as they were loaded") {
     val s = new TwoTables()
     assert(s.lake.client().consistent(heads(s.lake)) == heads(s.lake))
-    s.run(CommitObserver.Silent)
+    s.run(CommitSteps.Silent)
     s.lake.create("C", "c1")
     val seen = heads(s.lake) + (s.lake.path("C") -> 0L)
     assert(s.lake.client().consistent(seen) == seen)
@@ -31,7 +31,7 @@ final class ConsistentReadSuite extends AnyFunSuite {
     for (table <- Seq("A", "B")) {
       val s = new TwoTables()
       val seen = heads(s.lake)
-      val commit = Once(s.run(CommitObserver.Silent))
+      val commit = Once(s.run(CommitSteps.Silent))
       s.lake.memory.interceptGet = { (path, get) =>
         val found = get()
         if (path == TablePath.binding(s.lake.path(table))) commit()
@@ -46,7 +46,7 @@ final class ConsistentReadSuite extends AnyFunSuite {
     var seen = Vector.empty[Seq[Long]]
     def look(): Unit = if (s.lake.client().timeline.refresh().next > 1)
       seen :+= versions(s.lake, heads(s.lake))
-    s.run(new CommitObserver {
+    s.run(new CommitSteps {
       override def ordered(entry: CommitEntry): Unit = look()
       override def beforePublish(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
         look()
@@ -59,7 +59,7 @@ final class ConsistentReadSuite extends AnyFunSuite {
 
   test("a single table is read below a commit that may still be taken back") {
     val s = new TwoTables()
-    intercept[Crash](s.run(new CommitObserver {
+    intercept[Crash](s.run(new CommitSteps {
       override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
         if (t.name == "A") throw new Crash
     }))
@@ -77,7 +77,7 @@ final class ConsistentReadSuite extends AnyFunSuite {
   ) {
     val s = new TwoTables()
     val before = heads(s.lake)
-    s.run(CommitObserver.Silent)
+    s.run(CommitSteps.Silent)
     val mixed = Map(s.lake.path("A") -> before(s.lake.path("A")), s.lake.path("B") -> 1L)
     assert(versions(s.lake, mixed) == Seq(1L, 1L))
   }
@@ -87,7 +87,7 @@ final class ConsistentReadSuite extends AnyFunSuite {
     val path = s.lake.path("A")
     var seen = -1L
     val clash = Once { s.lake.foreign("B", s.lake.remove("b1"), s.lake.add("b9")); () }
-    s.run(new CommitObserver {
+    s.run(new CommitSteps {
       override def beforePublish(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
         if (t.name == "B") clash()
       override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
@@ -100,7 +100,7 @@ final class ConsistentReadSuite extends AnyFunSuite {
 
   test("a table on a store without put-if-absent is read beside those of transactions") {
     val s = new TwoTables()
-    s.run(CommitObserver.Silent)
+    s.run(CommitSteps.Silent)
     val stores: io.lakestep.storage.ObjectStores = path =>
       if (path.startsWith("gs:")) throw io.lakestep.Errors(
         "LAKESTEP_STORE_WITHOUT_PUT_IF_ABSENT",
@@ -114,7 +114,7 @@ final class ConsistentReadSuite extends AnyFunSuite {
 
   test("foreign commits are read, whatever their clocks say") {
     val s = new TwoTables()
-    s.run(CommitObserver.Silent)
+    s.run(CommitSteps.Silent)
     s.lake.clock.advance(1000000)
     s.lake.foreign("A", s.lake.add("later"))
     s.lake.clock.advance(-2000000)
@@ -126,7 +126,7 @@ final class ConsistentReadSuite extends AnyFunSuite {
   test("an unfinished transaction on other tables does not keep a reader behind its own commits") {
     val s = new TwoTables()
     s.lake.create("C", "c1")
-    val db = s.lake.client(new CommitObserver {
+    val db = s.lake.client(new CommitSteps {
       override def ordered(entry: CommitEntry): Unit = throw new Crash
     })
     val txn = s.lake.begin(db)
@@ -134,7 +134,7 @@ final class ConsistentReadSuite extends AnyFunSuite {
     intercept[Crash](db.commit(txn, Seq(s.lake.written("C", 0))))
     // Nobody who begins can finish it.
     s.lake.store.delete(s.lake.netActions("C", txn.id))
-    s.run(CommitObserver.Silent)
+    s.run(CommitSteps.Silent)
     assert(versions(s.lake, heads(s.lake)) == Seq(1L, 1L))
   }
 }

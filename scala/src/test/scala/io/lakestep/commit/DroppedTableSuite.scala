@@ -52,7 +52,7 @@ final class DroppedTableSuite extends AnyFunSuite {
     case other => fail(other.toString)
   }
 
-  private class At(lake: Lake, step: String)(body: => Unit) extends CommitObserver {
+  private class At(lake: Lake, step: String)(body: => Unit) extends CommitSteps {
     private var done = false
     private def on(name: String): Unit = if (name == step && !done) { done = true; body }
     override def flattened(t: String, path: String): Unit =
@@ -124,7 +124,7 @@ final class DroppedTableSuite extends AnyFunSuite {
       assert(s.lake.head("A") == pin.version)
       assert(!db.isThere(s.lake.path("A"), pin))
       // As if the store gave both commit files one length and time.
-      def same = s.lake.log("A").tail(0).slot(pin.version).map(World.stamp)
+      def same = s.lake.log("A").tail(0).slot(pin.version).map(Environment.stamp)
       val again = if (isListed) pin else pin.copy(slot = same)
       s.lake.stage(txn, "A", pin.version, s.lake.add("z"))
       s.lake.stage(txn, "B", 0, s.lake.add("z"))

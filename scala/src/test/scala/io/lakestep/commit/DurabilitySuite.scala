@@ -14,7 +14,7 @@ final class DurabilitySuite extends AnyFunSuite {
     val lake: Lake = Lake.inMemory()
     Seq("A", "B").foreach(t => lake.create(t, s"${t.toLowerCase}1"))
 
-    def client(observer: CommitObserver = CommitObserver.Silent): Database =
+    def client(observer: CommitSteps = CommitSteps.Silent): Database =
       lake.client(observer, options = DatabaseOptions())
 
     var id = ""
@@ -73,7 +73,7 @@ final class DurabilitySuite extends AnyFunSuite {
 
   test("a helper makes durable what a dead client put, before it builds on that") {
     val s = new Scene
-    intercept[Crash](s.run(s.client(new CommitObserver {
+    intercept[Crash](s.run(s.client(new CommitSteps {
       override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
         if (t.name == "A") throw new Crash
     })))
@@ -121,7 +121,7 @@ final class DurabilitySuite extends AnyFunSuite {
 
   test("a helper makes durable what a dead client settled, before it ends the entry") {
     val s = new Scene
-    intercept[Crash](s.run(s.client(new CommitObserver {
+    intercept[Crash](s.run(s.client(new CommitSteps {
       override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
         if (t.name == "A") s.lake.foreign("B", s.lake.metaData("B", "other"))
       override def beforeRolledBack(e: CommitEntry): Unit = throw new Crash
@@ -163,7 +163,7 @@ final class DurabilitySuite extends AnyFunSuite {
 
   test("whoever finds an outcome makes it durable before the staged files go") {
     val s = new Scene
-    intercept[Crash](s.run(s.client(new CommitObserver {
+    intercept[Crash](s.run(s.client(new CommitSteps {
       override def beforeCleanUp(transaction: String): Unit = throw new Crash
     })))
     for (work <- Seq[Database => Any](_.recover(), _.collect(-1000L))) {
@@ -179,10 +179,10 @@ final class DurabilitySuite extends AnyFunSuite {
     val s = new Scene
     val rolledBack = s.entry.replace(".json", ".rolled_back.json")
     // Its tables were closed before it published anything.
-    assert(s.run(s.client(new CommitObserver {
+    assert(s.run(s.client(new CommitSteps {
       override def ordered(e: CommitEntry): Unit = {
         s.lake.foreign("A", s.lake.metaData("A", "other"))
-        intercept[Crash](s.client(new CommitObserver {
+        intercept[Crash](s.client(new CommitSteps {
           override def beforeRolledBack(e: CommitEntry): Unit = throw new Crash
         }).recover())
         s.lake.memory.requests = Vector.empty
@@ -191,7 +191,7 @@ final class DurabilitySuite extends AnyFunSuite {
     assert(s.at(s"sync ${s.outcome}") < s.at(s"put $rolledBack"))
     // It could not go on, and it had been completed.
     val other = new Scene
-    assert(other.run(other.client(new CommitObserver {
+    assert(other.run(other.client(new CommitSteps {
       override def ordered(e: CommitEntry): Unit = {
         assert(other.client().recover().failed.isEmpty)
         other.lake.memory.requests = Vector.empty

@@ -124,7 +124,7 @@ final class ForgottenEntriesSuite extends AnyFunSuite {
   test("what is staged in a table is collected while an earlier entry is unfinished") {
     val s = new Scene(1)
     val stuck = s.lake.client(
-      new CommitObserver {
+      new CommitSteps {
         override def ordered(entry: io.lakestep.timeline.CommitEntry): Unit = throw new Crash
       },
       options = s.options

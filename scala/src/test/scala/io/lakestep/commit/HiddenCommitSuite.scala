@@ -22,7 +22,7 @@ final class HiddenCommitSuite extends AnyFunSuite {
     private val path = lake.path("A")
 
     def order(actions: Action*): Unit = {
-      val db = lake.client(new CommitObserver {
+      val db = lake.client(new CommitSteps {
         override def ordered(entry: CommitEntry): Unit = throw new Crash
       })
       val first = lake.begin(db)
@@ -94,7 +94,7 @@ final class HiddenCommitSuite extends AnyFunSuite {
     val s = new Scene(lake => Seq(lake.add("g")))
     s.order(s.lake.add("x"))
     var done = false
-    val db = s.lake.client(new CommitObserver {
+    val db = s.lake.client(new CommitSteps {
       override def beforePublish(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
         if (t.name == "A" && !done) {
           done = true
@@ -122,7 +122,7 @@ final class HiddenCommitSuite extends AnyFunSuite {
       JsonStates.cleanUp(lake.store, path)
       ()
     }
-    val db = lake.client(new CommitObserver {
+    val db = lake.client(new CommitSteps {
       override def beforePublish(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
         if (part == 2) late()
       override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
@@ -146,7 +146,7 @@ final class HiddenCommitSuite extends AnyFunSuite {
     lake.create("A", "a1")
     lake.create("B", "b1")
     val path: String = lake.path("A")
-    private val db = lake.client(new CommitObserver {
+    private val db = lake.client(new CommitSteps {
       override def ordered(e: CommitEntry): Unit = { lake.foreign("B", lake.remove("b1")); () }
       override def beforeSettle(e: CommitEntry, t: EntryTable, slot: Long): Unit = throw new Crash
     })
@@ -169,7 +169,7 @@ final class HiddenCommitSuite extends AnyFunSuite {
 
     /** Somebody undoes A, and stops. */
     def settleA(): Unit = {
-      val first = lake.client(new CommitObserver {
+      val first = lake.client(new CommitSteps {
         override def settled(e: CommitEntry, t: EntryTable, slot: Long): Unit = throw new Crash
       })
       intercept[Crash](first.recover())
@@ -218,7 +218,7 @@ final class HiddenCommitSuite extends AnyFunSuite {
     val path = lake.path("A")
     // The first part is in, a foreign DELETE follows, and all that is cleaned up. A client that knows
     // of none of this puts the first two parts into the same slots again.
-    val owner = lake.client(new CommitObserver {
+    val owner = lake.client(new CommitSteps {
       override def beforePublish(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
         if (part == 2 && slot == 2) {
           val first = lake.store.get(TablePath.slot(path, 1)).get
@@ -263,7 +263,7 @@ final class HiddenCommitSuite extends AnyFunSuite {
       lake.store.putIfAbsent(TablePath.slot(path, 1), first)
       ()
     }
-    val owner = lake.client(new CommitObserver {
+    val owner = lake.client(new CommitSteps {
       override def ordered(e: CommitEntry): Unit = { lake.foreign("B", lake.remove("b1")); () }
       override def beforePublish(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
         if (part == 2) late()
@@ -309,7 +309,7 @@ final class HiddenCommitSuite extends AnyFunSuite {
         JsonStates.checkpoint(lake.store, path)
         if (isCleaned) (0L to 2L).foreach(v => lake.store.delete(TablePath.slot(path, v)))
       }
-      val sleeper = lake.client(new CommitObserver {
+      val sleeper = lake.client(new CommitSteps {
         override def ordered(e: CommitEntry): Unit = {
           lake.foreign("A", lake.remove("a1"), lake.add("a2"))
           ()

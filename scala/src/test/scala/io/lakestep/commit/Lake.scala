@@ -35,12 +35,12 @@ private[lakestep] class Lake(
   def log(table: String): TableLog = new TableLog(store, path(table))
 
   def client(
-      observer: CommitObserver = CommitObserver.Silent,
+      observer: CommitSteps = CommitSteps.Silent,
       root: String = root,
       options: DatabaseOptions = Lake.Forgetful,
-      amendments: Amendments = Amendments.all,
+      safeguards: Safeguards = Safeguards.all,
       stores: ObjectStores = stores): Database =
-    Database.open(root, stores, states, RowSets, clock, ids, observer, options, amendments)
+    Database.open(root, stores, states, RowSets, clock, ids, observer, options, safeguards)
 
   def add(
       name: String,
@@ -228,7 +228,7 @@ private[lakestep] class TwoTables(
   lake.create("A", lake.protocol(), properties, Seq("a1"))
   lake.create("B", lake.protocol(), properties, Seq("b1"))
 
-  def run(observer: CommitObserver, stores: ObjectStores = lake.stores): CommitOutcome = {
+  def run(observer: CommitSteps, stores: ObjectStores = lake.stores): CommitOutcome = {
     val db = lake.client(observer, stores = stores)
     val txn = lake.begin(db)
     if (rewriteA) lake.stage(txn, "A", 0, lake.remove("a1"), lake.add("a2"))

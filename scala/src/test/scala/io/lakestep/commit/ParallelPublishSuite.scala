@@ -21,7 +21,7 @@ final class ParallelPublishSuite extends AnyFunSuite with BeforeAndAfterAll {
     val lake: Lake = Lake.inMemory()
     names.foreach(t => lake.create(t, s"${t.toLowerCase}1"))
 
-    def run(observer: CommitObserver = CommitObserver.Silent): CommitOutcome = {
+    def run(observer: CommitSteps = CommitSteps.Silent): CommitOutcome = {
       val options = DatabaseOptions(PublishExecutor.on(pool), syncDataFiles = false)
       val db = lake.client(observer, options = options)
       val txn = lake.begin(db)
@@ -40,7 +40,7 @@ final class ParallelPublishSuite extends AnyFunSuite with BeforeAndAfterAll {
   test("all tables are on their way at once") {
     val s = new Scene
     val together = new CountDownLatch(names.size)
-    assert(s.run(new CommitObserver {
+    assert(s.run(new CommitSteps {
       override def beforePublish(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit = {
         together.countDown()
         together.await()
@@ -71,7 +71,7 @@ final class ParallelPublishSuite extends AnyFunSuite with BeforeAndAfterAll {
   ) {
     val s = new Scene
     s.failing("B")(throw Errors("LAKESTEP_STORE_ACCESS_DENIED", "path" -> "B", "reason" -> "test"))
-    val outcome = s.run(new CommitObserver {
+    val outcome = s.run(new CommitSteps {
       override def ordered(entry: CommitEntry): Unit = {
         s.lake.foreign("A", s.lake.remove("a1")); ()
       }
@@ -90,7 +90,7 @@ final class ParallelPublishSuite extends AnyFunSuite with BeforeAndAfterAll {
     val random = new scala.util.Random(seed)
     (1 to 50).foreach { _ =>
       val s = new Scene
-      intercept[Crash](s.run(new CommitObserver {
+      intercept[Crash](s.run(new CommitSteps {
         override def ordered(entry: CommitEntry): Unit = throw new Crash
       }))
       if (random.nextBoolean()) s.lake.foreign("C", s.lake.remove("c1"))

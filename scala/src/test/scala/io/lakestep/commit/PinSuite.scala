@@ -60,7 +60,7 @@ final class PinSuite extends AnyFunSuite {
     l.create("B", "b1")
     val reader = l.client()
     val txn = l.begin(reader, readOnly = true).copy(requestedAtMs = Long.MaxValue)
-    val crash = new CommitObserver {
+    val crash = new CommitSteps {
       override def published(
           e: CommitEntry,
           t: io.lakestep.timeline.EntryTable,
@@ -144,7 +144,7 @@ final class PinSuite extends AnyFunSuite {
 
   test("READ ONLY puts nothing and helps nobody; it takes the shorter prefix") {
     val l = lake()
-    val db = l.client(new CommitObserver {
+    val db = l.client(new CommitSteps {
       override def ordered(e: CommitEntry): Unit = throw new Crash
     })
     intercept[Crash](append(l, db, "A", 0, "x"))
@@ -190,7 +190,7 @@ final class PinSuite extends AnyFunSuite {
     Seq("A", "B", "C", "D").foreach(t => lake.create(t, s"${t.toLowerCase}1"))
     lake.clock.advance(10)
     val (dying, other) = (
-      lake.client(new CommitObserver {
+      lake.client(new CommitSteps {
         override def ordered(entry: CommitEntry): Unit = throw new Crash
       }),
       lake.client()

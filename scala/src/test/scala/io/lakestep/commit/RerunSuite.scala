@@ -31,7 +31,7 @@ final class RerunSuite extends AnyFunSuite {
 
     /** Another client's transaction, which may die at the order point. */
     def own(table: String, dies: Boolean = false): Unit = {
-      val other = lake.client(new CommitObserver {
+      val other = lake.client(new CommitSteps {
         override def ordered(entry: CommitEntry): Unit = if (dies) throw new Crash
       })
       val theirs = lake.begin(other)

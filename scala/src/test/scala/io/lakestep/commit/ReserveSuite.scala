@@ -36,9 +36,9 @@ final class ReserveSuite extends AnyFunSuite {
     def isFenced(table: String): Boolean = ForeignWriters.isFenced(protocol(table))
 
     def run(
-        observer: CommitObserver = CommitObserver.Silent,
-        amendments: Amendments = Amendments.all): CommitOutcome = {
-      val db = lake.client(observer, amendments = amendments)
+        observer: CommitSteps = CommitSteps.Silent,
+        safeguards: Safeguards = Safeguards.all): CommitOutcome = {
+      val db = lake.client(observer, safeguards = safeguards)
       val txn = lake.begin(db)
       for (t <- names) lake.stage(txn, t, 0, lake.remove(file(t, 1)), lake.add(file(t, 2)))
       db.commit(txn, names.map(lake.written(_, 0).copy(stagedTo = 1L)))
@@ -61,7 +61,7 @@ final class ReserveSuite extends AnyFunSuite {
   }
 
   /** Does something, or crashes, at the n-th step from the order point on. */
-  private class AtStep(n: Int, work: => Unit) extends CommitObserver {
+  private class AtStep(n: Int, work: => Unit) extends CommitSteps {
     private var steps = 0
     var told = Vector.empty[String]
     private def step(name: String): Unit = synchronized {
@@ -91,7 +91,7 @@ final class ReserveSuite extends AnyFunSuite {
     test(s"all fences are in before anything is published, and gone with it ($features)") {
       val s = new Scene(features = features)
       val seen = mutable.Buffer.empty[Boolean]
-      val outcome = s.run(new CommitObserver {
+      val outcome = s.run(new CommitSteps {
         override def beforePublish(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
           if (part > 0) seen.synchronized {
             seen += e.tables.forall { t =>
@@ -135,7 +135,7 @@ final class ReserveSuite extends AnyFunSuite {
     atEachStep { n =>
       val s = new Scene()
       val at = new AtStep(n, { s.foreign("B", s.lake.remove("b1")); () })
-      s.run(at, Amendments(reservesFirst = false))
+      s.run(at, Safeguards(reservesFirst = false))
       undone ++= s.kinds("A")
       at
     }
@@ -258,7 +258,7 @@ final class ReserveSuite extends AnyFunSuite {
     val cleanUp = Once {
       s.names.foreach(t => JsonStates.cleanUp(s.lake.store, s.lake.path(t)))
     }
-    val db = s.lake.client(new CommitObserver {
+    val db = s.lake.client(new CommitSteps {
       override def beforePublish(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
         if (part == 1) cleanUp()
     })

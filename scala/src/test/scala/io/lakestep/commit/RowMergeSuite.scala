@@ -115,7 +115,7 @@ final class RowMergeSuite extends AnyFunSuite {
     for (dies <- Seq(false, true)) {
       val s = new Scene("A", "B")
       val late = Once(s.lake.foreign("B", s.taking(Map("f" -> Set(7)), s.deleted("B")): _*))
-      val db = s.lake.client(new CommitObserver {
+      val db = s.lake.client(new CommitSteps {
         override def beforePublish(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
           if (t.name == "B") { late(); if (dies) throw new Crash }
       })
@@ -136,7 +136,7 @@ final class RowMergeSuite extends AnyFunSuite {
     val other = s.lake.client()
     val (rival, rivals) = s.begin(other, "A" -> Map("f" -> Set(3)))
     val first = Once { other.commit(rival, rivals); () }
-    val db = s.lake.client(new CommitObserver {
+    val db = s.lake.client(new CommitSteps {
       override def beforeOrder(entry: CommitEntry): Unit = first()
     })
     val (txn, tables) = s.begin(db, "A" -> Map("f" -> Set(1)))

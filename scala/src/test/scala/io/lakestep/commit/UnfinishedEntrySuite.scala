@@ -15,7 +15,7 @@ final class UnfinishedEntrySuite extends AnyFunSuite {
     val lake: Lake = Lake.inMemory()
     Seq("A", "B", "C").foreach(t => lake.create(t, s"${t.toLowerCase}1"))
     val id: String = {
-      val db = lake.client(new CommitObserver {
+      val db = lake.client(new CommitSteps {
         override def ordered(entry: CommitEntry): Unit = throw new Crash
       })
       val txn = lake.begin(db)
@@ -113,7 +113,7 @@ final class UnfinishedEntrySuite extends AnyFunSuite {
       val txn = lake.begin(db, level)
       lake.stage(txn, "A", db.pin(txn, lake.path("A"), -1), lake.add("y"))
       val read = ReadTable(lake.path("B"), "B", db.pin(txn, lake.path("B"), -1), ReadSet.WholeTable)
-      val dead = lake.client(new CommitObserver {
+      val dead = lake.client(new CommitSteps {
         override def ordered(entry: CommitEntry): Unit = throw new Crash
       })
       val other = lake.begin(dead)
@@ -132,7 +132,7 @@ final class UnfinishedEntrySuite extends AnyFunSuite {
     val s = new Scene
     var n = 0
     val db = s.lake.client(
-      new CommitObserver {
+      new CommitSteps {
         override def beforePublish(
             e: CommitEntry,
             t: io.lakestep.timeline.EntryTable,

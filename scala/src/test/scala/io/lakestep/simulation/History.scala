@@ -8,7 +8,7 @@ import scala.util.control.NonFatal
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import io.lakestep.LakestepException
-import io.lakestep.commit.{CommitObserver, CommitOutcome, ConflictCheck, ConflictRules, Database, DatabaseOptions, Finding, IsolationLevel, OurChanges, PublishExecutor}
+import io.lakestep.commit.{CommitSteps, CommitOutcome, ConflictCheck, ConflictRules, Database, DatabaseOptions, Finding, IsolationLevel, OurChanges, PublishExecutor}
 import io.lakestep.log.{DeletionVectors, LogCommit, RowSets, TableLog, TablePath, VectorChange}
 import io.lakestep.storage.ObjectStores
 import io.lakestep.timeline.Rule
@@ -16,9 +16,9 @@ import io.lakestep.timeline.Rule
 /**
  * One history: a scenario drawn from a seed, run to its end and judged.
  *
- * The same seed and safeguards give the same history, request by request.
+ * The same seed and protections give the same history, request by request.
  */
-final class History(seed: Long, safeguards: Safeguards, workers: Workers, counts: Counts) {
+final class History(seed: Long, protections: Protections, workers: Workers, counts: Counts) {
   import History._
 
   private val random = new SplittableRandom(seed)
@@ -101,21 +101,21 @@ final class History(seed: Long, safeguards: Safeguards, workers: Workers, counts
     }
     scenario.foreign.zipWithIndex.foreach { case (times, i) =>
       actor(s"foreign-$i", times, foreign = true, aims = true) { (client, dice, _) =>
-        val writer = new ForeignWriter(world, client, dice, safeguards.heedsFence)
+        val writer = new ForeignWriter(world, client, dice, protections.heedsFence)
         () => writer.commit(one(dice))
       }
     }
     scenario.writers.zipWithIndex.foreach { case (times, i) =>
       actor(s"writer-$i", times, foreign = true, aims = true) { (client, dice, actor) =>
         val session = this.session(s"writer-$i", client, MainRoot, dice, actor, names(dice))
-        val delta = new ForeignWriter(world, client, dice, safeguards.heedsFence)
+        val delta = new ForeignWriter(world, client, dice, protections.heedsFence)
         () => session.statement(one(dice), delta)
       }
     }
     scenario.cleaners.zipWithIndex.foreach { case (times, i) =>
       actor(s"cleaner-$i", times, foreign = true, aims = true) { (client, dice, _) =>
         val cleaner = new LogCleaner(world, client)
-        val writer = new ForeignWriter(world, client, dice, safeguards.heedsFence)
+        val writer = new ForeignWriter(world, client, dice, protections.heedsFence)
         () => {
           val table = one(dice)
           (1 to dice.nextInt(3)).foreach(_ => writer.commit(table))
@@ -125,7 +125,7 @@ final class History(seed: Long, safeguards: Safeguards, workers: Workers, counts
     }
     (0 until scenario.droppers).foreach { i =>
       actor(s"dropper-$i", 1, foreign = true, aims = true, fails = false) { (client, dice, _) =>
-        val writer = new ForeignWriter(world, client, dice, safeguards.heedsFence)
+        val writer = new ForeignWriter(world, client, dice, protections.heedsFence)
         () => writer.drop(one(dice))
       }
     }
@@ -165,7 +165,7 @@ final class History(seed: Long, safeguards: Safeguards, workers: Workers, counts
     root,
     dice,
     actor,
-    safeguards,
+    protections,
     names,
     open(root, rules, publishing(name))
   )
@@ -276,10 +276,10 @@ final class History(seed: Long, safeguards: Safeguards, workers: Workers, counts
       root = root,
       stores = ObjectStores.single(client),
       states = new SimulatedStates(client),
-      vectors = if (safeguards.comparesRows) RowSets else History.Unseen,
+      vectors = if (protections.comparesRows) RowSets else History.Unseen,
       clock = client.clock,
       ids = client.ids,
-      observer = CommitObserver.Silent,
+      observer = CommitSteps.Silent,
       options =
         DatabaseOptions(
           publishing,
@@ -289,7 +289,7 @@ final class History(seed: Long, safeguards: Safeguards, workers: Workers, counts
           rules = rules,
           checkpointInterval = scenario.checkpointInterval
         ),
-      amendments = safeguards.protocol
+      safeguards = protections.protocol
     )
 
   /** Errors that a client may get here; anything else is a bug. */

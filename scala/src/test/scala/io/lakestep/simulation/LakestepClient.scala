@@ -21,7 +21,7 @@ final class LakestepClient(
     root: String,
     random: SplittableRandom,
     actor: Scheduler#Actor,
-    safeguards: Safeguards,
+    protections: Protections,
     named: String => String,
     open: SimulatedClient => Database) {
 
@@ -90,7 +90,7 @@ final class LakestepClient(
   def query(tables: Vector[String]): Unit = {
     val from = world.scheduler.step
     def isBound(table: String) = client.get(TablePath.binding(named(table))).isDefined
-    val early = if (safeguards.loadsFirst) tables else tables.filter(isBound)
+    val early = if (protections.loadsFirst) tables else tables.filter(isBound)
     val loaded = tables.map { t =>
       val head = states.head(named(t))
       states.stateAt(named(t), head)

@@ -1,37 +1,37 @@
 package io.lakestep.simulation
 
-import io.lakestep.commit.Amendments
+import io.lakestep.commit.Safeguards
 
 /**
- * What keeps a history whole: the safeguards of the protocol's code, and those that its callers and
+ * What keeps a history whole: the protections of the protocol's code, and those that its callers and
  * foreign writers have to provide.
  *
  * @param comparesRows whether a merge of deletion vectors looks for rows that both took
  * @param loadsFirst whether a query loads its tables before it looks for their bindings (step 12)
  * @param heedsFence whether foreign writers leave closed tables alone
  */
-final case class Safeguards(
-    protocol: Amendments = Amendments.all,
+final case class Protections(
+    protocol: Safeguards = Safeguards.all,
     comparesRows: Boolean = true,
     loadsFirst: Boolean = true,
     heedsFence: Boolean = true)
 
-object Safeguards {
-  val all: Safeguards = Safeguards()
+object Protections {
+  val all: Protections = Protections()
 }
 
 /**
- * A history without one of its safeguards: the simulation must notice each.
+ * A history without one of its protections: the simulation must notice each.
  *
  * @param name number and idea, as in scala/PROTOCOL.md
  * @param invariant beginning of the message of which it breaks at least one
  */
-final case class PlantedFault(name: String, safeguards: Safeguards, invariant: String = "")
+final case class PlantedFault(name: String, protections: Protections, invariant: String = "")
 
 object PlantedFault {
   private def without(name: String, invariant: String = "")(
-      change: Amendments => Amendments): PlantedFault =
-    PlantedFault(name, Safeguards(change(Amendments.all)), invariant)
+      change: Safeguards => Safeguards): PlantedFault =
+    PlantedFault(name, Protections(change(Safeguards.all)), invariant)
 
   val all: Vector[PlantedFault] = Vector(
     without("W0 no safeguard for an abort: no decision first, no CLOSE")(
@@ -54,11 +54,11 @@ object PlantedFault {
     without("W12 appends published beside the rest")(_.copy(conflictCapableFirst = false)),
     PlantedFault(
       "W14 deletion vectors merged without looking for common rows",
-      Safeguards(comparesRows = false)
+      Protections(comparesRows = false)
     ),
     PlantedFault(
       "W15 a query looks for bindings before it loads its tables",
-      Safeguards(loadsFirst = false)
+      Protections(loadsFirst = false)
     ),
     without("W16 a query looks for bindings before it reads the timeline")(
       _.copy(timelineBeforeBindings = false)
@@ -67,7 +67,7 @@ object PlantedFault {
     without("W18 publishing before every fence is in", "NEEDLESS")(_.copy(reservesFirst = false)),
     PlantedFault(
       "W19 foreign writers that ignore the fence",
-      Safeguards(heedsFence = false),
+      Protections(heedsFence = false),
       "CLOSED"
     ),
     without("W20 entries that are no longer in memory are forgotten")(

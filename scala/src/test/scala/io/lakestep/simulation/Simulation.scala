@@ -42,13 +42,13 @@ object Simulation {
   def run(
       from: Long,
       until: Long,
-      safeguards: Safeguards = Safeguards.all,
+      protections: Protections = Protections.all,
       stopAt: BrokenHistory => Boolean = _ => false,
       threads: Int = 2): SimulationReport = {
     val next = new AtomicLong(from)
     val end = new AtomicLong(until)
     val start = System.nanoTime
-    val runners = Vector.fill(threads)(new Runner(next, end, safeguards, stopAt))
+    val runners = Vector.fill(threads)(new Runner(next, end, protections, stopAt))
     runners.foreach(_.start())
     runners.foreach(_.join())
     val counts = new Counts
@@ -64,7 +64,7 @@ object Simulation {
   private final class Runner(
       next: AtomicLong,
       end: AtomicLong,
-      safeguards: Safeguards,
+      protections: Protections,
       stopAt: BrokenHistory => Boolean)
       extends Thread("simulation") {
 
@@ -76,7 +76,7 @@ object Simulation {
       val workers = new Workers
       try
         Iterator.continually(next.getAndIncrement()).takeWhile(_ < end.get).foreach { seed =>
-          val world = new History(seed, safeguards, workers, counts).run()
+          val world = new History(seed, protections, workers, counts).run()
           if (world.violations.nonEmpty) {
             val kept = if (broken.size < KeptStories) world.story else "(not kept)"
             val history = BrokenHistory(seed, world.violations, kept)

@@ -6,7 +6,7 @@ import io.lakestep.LongTest
 
 /**
  * Many clients on a simulated store, and the simulation itself under test: without any one of the
- * protocol's safeguards it finds a history that breaks an invariant.
+ * protocol's protections it finds a history that breaks an invariant.
  */
 class SimulationTest extends AnyFunSuite {
 
@@ -32,7 +32,7 @@ class SimulationTest extends AnyFunSuite {
     test("a seed gives the same history again") {
       def story(seed: Long): String = {
         val workers = new Workers
-        try new History(seed, Safeguards.all, workers, new Counts).run().story
+        try new History(seed, Protections.all, workers, new Counts).run().story
         finally workers.close()
       }
       (1L to 20L).foreach(seed => assert(story(seed) == story(seed), s"seed $seed"))
@@ -41,7 +41,7 @@ class SimulationTest extends AnyFunSuite {
     PlantedFault.all.foreach { fault =>
       test(s"is noticed: ${fault.name}") {
         val report =
-          Simulation.run(1L, 1L + FaultBound, fault.safeguards, _.breaks(fault.invariant))
+          Simulation.run(1L, 1L + FaultBound, fault.protections, _.breaks(fault.invariant))
         val found = report.broken.find(_.breaks(fault.invariant))
         assert(found.isDefined, s"not within ${report.histories} histories")
         found.foreach { h =>
@@ -57,7 +57,7 @@ class SimulationTest extends AnyFunSuite {
       info(report.counts.report)
       everythingHappened(report.counts)
       PlantedFault.all.foreach { fault =>
-        val broken = Simulation.run(1L, 1L + FaultBound, fault.safeguards).broken
+        val broken = Simulation.run(1L, 1L + FaultBound, fault.protections).broken
         assert(broken.exists(_.breaks(fault.invariant)), fault.name)
         val kinds = broken.groupBy(_.invariant).map { case (k, v) => s"$k ${v.size}" }
         info(

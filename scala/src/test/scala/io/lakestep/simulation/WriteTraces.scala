@@ -21,17 +21,17 @@ object WriteTraces {
     val files = Vector(arguments(0)) ++ arguments.lift(4)
     val outs = files.map(f => Files.newBufferedWriter(Path.of(f), UTF_8))
     val workers = new Workers
-    def trace(seed: Long, safeguards: Safeguards, breaks: Boolean): Option[String] = {
-      val history = new History(seed, safeguards, workers, new Counts)
+    def trace(seed: Long, protections: Protections, breaks: Boolean): Option[String] = {
+      val history = new History(seed, protections, workers, new Counts)
       val world = history.run()
       if (breaks && world.violations.isEmpty) None else Trace.of(world, history.isStrict)
     }
     def traces(seed: Long): Option[Vector[String]] = fault match {
-      case None => trace(seed, Safeguards.all, breaks = false).map(Vector(_))
+      case None => trace(seed, Protections.all, breaks = false).map(Vector(_))
       case Some(f) =>
         for {
-          broken <- trace(seed, f.safeguards, breaks = true)
-          whole <- trace(seed, Safeguards.all, breaks = false)
+          broken <- trace(seed, f.protections, breaks = true)
+          whole <- trace(seed, Protections.all, breaks = false)
         } yield Vector(broken, whole)
     }
     try

@@ -4,7 +4,7 @@ import java.util.concurrent.atomic.AtomicInteger
 
 import org.apache.hadoop.conf.Configuration
 
-import io.lakestep.commit.{CommitObserver, CommitOutcome, Crash, Lake, ManualClock, RecoveryReport, TwoTables}
+import io.lakestep.commit.{CommitSteps, CommitOutcome, Crash, Lake, ManualClock, RecoveryReport, TwoTables}
 import io.lakestep.log.ForeignWriters
 import io.lakestep.storage.{HadoopStores, ObjectStore, ObjectStores, PutOutcome, StoredFile}
 import io.lakestep.timeline.{CommitEntry, EntryTable}
@@ -94,7 +94,7 @@ private[lakestep] object HaltedRequests {
     val lake = scene.lake
     val outcome =
       try Some(scene.run(
-          if (conflict) rewritesB(lake) else CommitObserver.Silent,
+          if (conflict) rewritesB(lake) else CommitSteps.Silent,
           ObjectStores.single(halting)
         ))
       catch { case _: Crash => None }
@@ -122,7 +122,7 @@ private[lakestep] object HaltedRequests {
   }
 
   /** A writer of its own, that no request of the client counts. */
-  private def rewritesB(lake: Lake): CommitObserver = new CommitObserver {
+  private def rewritesB(lake: Lake): CommitSteps = new CommitSteps {
     private var isDone = false
     override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
       if (t.name == "A" && !isDone) {

@@ -9,7 +9,7 @@ import scala.util.Using
 
 import org.apache.hadoop.fs.{FileStatus, LocalFileSystem, Path}
 
-import io.lakestep.commit.CommitObserver
+import io.lakestep.commit.CommitSteps
 import io.lakestep.timeline.{CommitEntry, EntryTable, Outcome, RolledBack}
 
 /**
@@ -19,13 +19,13 @@ import io.lakestep.timeline.{CommitEntry, EntryTable, Outcome, RolledBack}
  * every step, so a running client can get others: system properties, else environment variables.
  *
  *  - `lakestep.halt.at` / `LAKESTEP_HALT_AT`: `step:k`, separated by commas. `step` is a method of
- *    [[CommitObserver]], `k` counts its calls from 1 since these orders were given, `*` is every one.
+ *    [[CommitSteps]], `k` counts its calls from 1 since these orders were given, `*` is every one.
  *  - `lakestep.halt.folder` / `LAKESTEP_HALT_FOLDER`: a folder with two named pipes. A halted client
  *    writes the line `step:k` into `at`, and goes on when it has read a line from `go`.
  *
  * One thread of a client is halted at a time. Both pipes block, so nobody polls or sleeps.
  */
-final class HaltingObserver extends CommitObserver {
+final class HaltingObserver extends CommitSteps {
   import HaltingObserver.reached
 
   override def beforeRequested(transaction: String): Unit = reached("beforeRequested")

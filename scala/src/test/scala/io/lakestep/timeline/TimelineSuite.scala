@@ -81,7 +81,7 @@ final class TimelineSuite extends AnyFunSuite {
       1,
       "h",
       2,
-      Vector(SettledTable("undone", Some(3), Vector("x")), SettledTable("gone", None, Vector.empty))
+      Vector(RolledBackTable("undone", Some(3), Vector("x")), RolledBackTable("gone", None, Vector.empty))
     )
     assert(TimelineCodec.decodeRolledBack("f", TimelineCodec.encode(end)) == end)
     val r = requested("t1").copy(name = None)

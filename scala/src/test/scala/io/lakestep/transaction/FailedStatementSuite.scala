@@ -10,7 +10,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.lakestep.{Ids, LakestepException}
 import io.lakestep.commit.{Lake, ManualClock}
 import io.lakestep.log.{PinnedHeader, StatementKind}
-import io.lakestep.overlay.StagedWrites
+import io.lakestep.overlay.Staging
 import io.lakestep.storage.MemoryStore
 
 /** A statement that fails while the store fails, too. */
@@ -28,7 +28,7 @@ final class FailedStatementSuite extends AnyFunSuite {
     Files.createDirectories(dir.resolve("A/_delta_log"))
     val db = lake.client()
     val begun = lake.begin(db)
-    val transaction = new SessionTransaction(begun, db)
+    val transaction = new Transaction(begun, db)
     transaction.overlayOf(new Path(lake.path("A")), new Configuration())
     private val at = lake.states.stateAt(lake.path("A"), 0)
     private val table = transaction.touched.head
@@ -43,7 +43,7 @@ final class FailedStatementSuite extends AnyFunSuite {
     def insert(file: String)(after: => Unit): Unit =
       transaction.runStatement(StatementKind.Data, _ => ()) {
         val version = lake.staged(begun, "A") + 1L
-        StagedWrites.record(begun.id, table.base.toString, version)
+        Staging.record(begun.id, table.base.toString, version)
         lake.stage(begun, "A", 0, lake.add(file))
         after
       }
@@ -67,7 +67,7 @@ final class FailedStatementSuite extends AnyFunSuite {
     s.store.failDelete = _ => ()
     assert(s.condition(s.insert("y")(())) == "LAKESTEP_STATEMENT_NOT_UNDONE")
     assert(s.condition(s.transaction.checkUsable()) == "LAKESTEP_STATEMENT_NOT_UNDONE")
-    StagedWrites.forget(s.begun.id)
+    Staging.forget(s.begun.id)
     s.db.discard(s.begun, s.transaction.touchedPaths)
     assert(s.lake.live("A") == Set("a1"))
     assert(s.lake.staged(s.begun, "A") == 0)
@@ -77,7 +77,7 @@ final class FailedStatementSuite extends AnyFunSuite {
     val s = new Scene
     intercept[IOException](s.insert("x") {
       val unclear = new IOException("no answer")
-      StagedWrites.doubt(s.begun.id, unclear)
+      Staging.doubt(s.begun.id, unclear)
       throw unclear
     })
     assert(s.condition(s.insert("y")(())) == "LAKESTEP_STATEMENT_NOT_UNDONE")

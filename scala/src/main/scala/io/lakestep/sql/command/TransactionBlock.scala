@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
 
 import org.apache.spark.sql.delta.lakestep.SparkInternals
 import io.lakestep.Errors
-import io.lakestep.transaction.{Attempts, Lifecycle, Mark, Redo, SessionTransaction, Sessions, Step}
+import io.lakestep.transaction.{Attempts, Lifecycle, Savepoint, Redo, Transaction, Transactions, Step}
 
 /** How a block ends. */
 sealed trait BlockEnd
@@ -43,8 +43,8 @@ final case class ResolveTransactionBlock(session: SparkSession) extends Rule[Log
       var isSessionAsBefore = () => true
       Redo.whole(attempts) {
         val transaction = Lifecycle.begin(session, block.begin.name, block.begin.modes)
-        val before = Mark.of(session, transaction)
-        isSessionAsBefore = () => before.isSameSession(Mark.of(session, transaction))
+        val before = Savepoint.of(session, transaction)
+        isSessionAsBefore = () => before.isSameSession(Savepoint.of(session, transaction))
         run(block, transaction, attempts)
       }(isSessionAsBefore())
     case other => other
@@ -52,14 +52,14 @@ final case class ResolveTransactionBlock(session: SparkSession) extends Rule[Log
 
   private def run(
       block: TransactionBlock,
-      transaction: SessionTransaction,
+      transaction: Transaction,
       attempts: Attempts): LogicalPlan = {
     val id = transaction.id
     val results = Array.fill(block.pieces.size)(Option.empty[LogicalPlan])
     Lifecycle.rollingBack(session, id) {
       val steps = block.pieces.toVector.zipWithIndex.map { case (piece, i) =>
         val step = Step(
-          Mark.of(session, transaction),
+          Savepoint.of(session, transaction),
           () => {
             results(i) = execute(piece)
             requireOpen(id)
@@ -78,7 +78,7 @@ final case class ResolveTransactionBlock(session: SparkSession) extends Rule[Log
 
   /** A piece may hide a COMMIT (`EXECUTE IMMEDIATE`); what follows must not run outside. */
   private def requireOpen(id: String): Unit =
-    if (!Sessions.isOpenTransaction(session, id)) {
+    if (!Transactions.isOpenTransaction(session, id)) {
       throw Errors(
         "LAKESTEP_TRANSACTION_NOT_OPEN",
         "operation" -> "The next statement of the block",

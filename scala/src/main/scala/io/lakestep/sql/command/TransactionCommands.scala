@@ -13,7 +13,7 @@ import org.apache.spark.sql.types.{
 
 import io.lakestep.commit.{Finished, TransactionModes, TransactionStatus}
 import io.lakestep.timeline.{CommitEntry, Requested}
-import io.lakestep.transaction.{Lifecycle, SessionState, Sessions}
+import io.lakestep.transaction.{Lifecycle, SessionState, Transactions}
 
 private[sql] object Columns {
   def apply(columns: (String, DataType)*): Seq[Attribute] =
@@ -115,7 +115,7 @@ final case class ShowTransactions() extends InspectionCommand {
   )
 
   override def run(session: SparkSession): Seq[Row] = {
-    val own = Sessions.state(session) match {
+    val own = Transactions.state(session) match {
       case SessionState.Idle => None
       case SessionState.Failed(t) => Some(Row(t.id, null, null, "FAILED", null, null, null))
       case SessionState.Open(t) =>

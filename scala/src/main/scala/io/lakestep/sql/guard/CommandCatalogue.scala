@@ -36,7 +36,7 @@ object Decision {
 final case class CatalogueEntry(
     className: String,
     decision: Decision,
-    onlyIf: Option[ContentCondition],
+    onlyIf: Option[CatalogueCondition],
     reason: Option[String],
     early: Boolean)
 
@@ -91,7 +91,7 @@ object CommandCatalogue {
           case ("REFUSED", Some(key)) => Decision.Refused(key)
           case _ => throw new IllegalStateException(s"$Resource: no such decision: $line")
         },
-        Option(onlyIf).filterNot(key => key == "-" || key == "early").map(ContentCondition(_)),
+        Option(onlyIf).filterNot(key => key == "-" || key == "early").map(CatalogueCondition(_)),
         reasonKey,
         early = onlyIf == "early"
       )

@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
 
 import org.apache.spark.sql.delta.lakestep.DeltaReference
 import io.lakestep.Errors
-import io.lakestep.transaction.Sessions
+import io.lakestep.transaction.Transactions
 
 /**
  * Refuses, before it has done anything, every plan that cannot be part of the open transaction of
@@ -58,7 +58,7 @@ final class TransactionGuard(
 
   private def judge(session: SparkSession, node: LogicalPlan): Unit = {
     CommandCatalogue.decide(node) match {
-      case Decision.Refused("VACUUM") if Sessions.permitsVacuum(session) =>
+      case Decision.Refused("VACUUM") if Transactions.permitsVacuum(session) =>
       case refused: Decision.Refused => refuse(node, refused)
       case Decision.Staged if isReadOnly(session) =>
         throw Errors("LAKESTEP_READ_ONLY_TRANSACTION", "statement" -> StatementName.of(node))

@@ -16,8 +16,8 @@ import org.apache.spark.sql.types.{DataType, StructType}
 import io.lakestep.Errors
 import io.lakestep.catalog.BindCatalogs
 import io.lakestep.sql.command.{BeginTransaction, BlockEnd, BlockPiece, TransactionBlock}
-import io.lakestep.sql.run.TypedStatement
-import io.lakestep.transaction.Sessions
+import io.lakestep.sql.run.StatementTag
+import io.lakestep.transaction.Transactions
 
 /**
  * Parses Lakestep's statements and hands every other text to `delegate` unchanged. Has no side
@@ -72,7 +72,7 @@ class LakestepParser(session: SparkSession, delegate: ParserInterface) extends P
 
   /** A statement that the open transaction may have to run again. */
   private def typed(plan: LogicalPlan): LogicalPlan = {
-    if (Sessions.isOpen(session)) TypedStatement.note(plan)
+    if (Transactions.isOpen(session)) StatementTag.note(plan)
     plan
   }
 
@@ -131,7 +131,7 @@ class LakestepParser(session: SparkSession, delegate: ParserInterface) extends P
     if (DeltaTableForName.isCalling) {
       // What follows is no statement, which would do so.
       BindCatalogs.of(session)
-      if (Sessions.isOpen(session)) DeltaTableForName.qualified(session, parts) else parts
+      if (Transactions.isOpen(session)) DeltaTableForName.qualified(session, parts) else parts
     } else parts
   }
 

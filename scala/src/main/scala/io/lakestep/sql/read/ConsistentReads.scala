@@ -10,7 +10,7 @@ import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRela
 
 import org.apache.spark.sql.delta.lakestep.{DeltaReference, DeltaScans}
 import io.lakestep.sql.guard.StatementKinds
-import io.lakestep.transaction.{Autocommit, Sessions}
+import io.lakestep.transaction.{Autocommit, Transactions}
 
 /**
  * A query outside a transaction reads its tables as of one snapshot: of a transaction that wrote
@@ -43,7 +43,7 @@ final case class ConsistentReads(session: SparkSession) extends Rule[LogicalPlan
   /** Makes queries read one snapshot; nothing where they do. */
   private def fixed(queries: Seq[LogicalPlan]): Option[LogicalPlan => LogicalPlan] = {
     val indexes = queries.flatMap(_.collectWithSubqueries { case Newest(_, i) => i }).distinct
-    Option.unless(indexes.isEmpty || Sessions.isOpen(session)) {
+    Option.unless(indexes.isEmpty || Transactions.isOpen(session)) {
       val before = indexes.flatMap(index => DeltaScans.readBefore(index).map(index.path -> _)).toMap
       val fresh = indexes.filterNot(index => before.contains(index.path))
       val loaded = fresh.map(index => index.path -> DeltaScans.load(index)).toMap

@@ -20,7 +20,7 @@ import org.apache.spark.sql.delta.lakestep.DeltaReference
 import io.lakestep.commit.IsolationLevel
 import io.lakestep.log.{FileAction, ReadScan, ReadSet, RowFilter, StatementKind}
 import io.lakestep.sql.guard.{CommandCatalogue, Decision, StatementKinds, TransactionGuard}
-import io.lakestep.transaction.{SessionState, SessionTransaction, Sessions}
+import io.lakestep.transaction.{SessionState, Transaction, Transactions}
 
 /**
  * What a statement of a SERIALIZABLE transaction reads, recorded when it is planned, before it runs.
@@ -35,7 +35,7 @@ private[sql] object ReadSets extends PredicateHelper {
    * @param noted the scans of each table, by name, before any was optimized away
    */
   def query(
-      transaction: SessionTransaction,
+      transaction: Transaction,
       plan: LogicalPlan,
       noted: Map[Path, Set[String]]): Unit =
     if (isRecorded(transaction) && !isPlannedAgain(plan) && !isPlannedLater(plan)) {
@@ -56,7 +56,7 @@ private[sql] object ReadSets extends PredicateHelper {
    * Records what a command reads of the tables that it changes. The rows that it writes come from
    * queries: in its plan, or of its own, which are planned, and recorded, when it runs.
    */
-  def command(transaction: SessionTransaction, command: Command): Unit =
+  def command(transaction: Transaction, command: Command): Unit =
     if (isRecorded(transaction)) command match {
       case update: UpdateCommand => target(transaction, update.target, update.condition.toSeq)
       case delete: DeleteCommand => target(transaction, delete.target, delete.condition.toSeq)
@@ -83,12 +83,12 @@ private[sql] object ReadSets extends PredicateHelper {
       command.getClass.getName.startsWith("org.apache.spark.sql.delta.")
 
   /** Whether the session's transaction is one whose reads count. */
-  def areRecorded(session: SparkSession): Boolean = Sessions.state(session) match {
+  def areRecorded(session: SparkSession): Boolean = Transactions.state(session) match {
     case SessionState.Open(transaction) => isRecorded(transaction)
     case _ => false
   }
 
-  private def isRecorded(transaction: SessionTransaction): Boolean =
+  private def isRecorded(transaction: Transaction): Boolean =
     transaction.begun.isolation == IsolationLevel.Serializable
 
   /** Adaptive execution plans what is left of a query again, when it was recorded already. */
@@ -124,7 +124,7 @@ private[sql] object ReadSets extends PredicateHelper {
 
   /** The rows of the target for which a condition over target and source may hold. */
   private def target(
-      transaction: SessionTransaction,
+      transaction: Transaction,
       table: LogicalPlan,
       conditions: Seq[Expression]): Unit = {
     val scan = table.collectFirst {
@@ -143,7 +143,7 @@ private[sql] object ReadSets extends PredicateHelper {
     tablesIn(table).foreach(transaction.reads(_, reads))
   }
 
-  private def whole(transaction: SessionTransaction, plan: LogicalPlan): Unit =
+  private def whole(transaction: Transaction, plan: LogicalPlan): Unit =
     tablesIn(plan).foreach(transaction.reads(_, ReadSet.WholeTable))
 
   private def tablesIn(plan: LogicalPlan): Seq[Path] =

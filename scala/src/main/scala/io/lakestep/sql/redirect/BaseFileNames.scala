@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.FileFormat
 
 import io.lakestep.overlay.OverlayPath
-import io.lakestep.transaction.{InternalClones, SessionState, Sessions}
+import io.lakestep.transaction.{InternalClones, SessionState, Transactions}
 
 /**
  * Where a user's statement asks for the file of a row, it gets the file's own path and not that of
@@ -18,7 +18,7 @@ import io.lakestep.transaction.{InternalClones, SessionState, Sessions}
  */
 final case class BaseFileNames(session: SparkSession) extends Rule[LogicalPlan] {
 
-  override def apply(plan: LogicalPlan): LogicalPlan = Sessions.state(session) match {
+  override def apply(plan: LogicalPlan): LogicalPlan = Transactions.state(session) match {
     case SessionState.Open(transaction)
         if !transaction.isRunningStatement && !InternalClones.contains(session) =>
       plan.resolveOperatorsUp { case node =>

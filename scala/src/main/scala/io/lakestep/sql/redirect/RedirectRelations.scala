@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
 import org.apache.spark.sql.delta.lakestep.OverlayRelation
 import io.lakestep.Errors
 import io.lakestep.overlay.OverlayPath
-import io.lakestep.transaction.{InternalClones, Sessions}
+import io.lakestep.transaction.{InternalClones, Transactions}
 
 /**
  * Redirects Delta relations that are resolved already: DataFrames and views made before BEGIN, which
@@ -23,7 +23,7 @@ final case class RedirectRelations(session: SparkSession) extends Rule[LogicalPl
 
   // A clone of Spark's own may build cached data of another session anew.
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (!Sessions.isOpen(session) && InternalClones.contains(session)) plan
+    if (!Transactions.isOpen(session) && InternalClones.contains(session)) plan
     else
       AnalysisHelper.allowInvokingTransformsInAnalyzer {
         plan.transformDownWithSubqueries {
@@ -48,7 +48,7 @@ final case class RedirectRelations(session: SparkSession) extends Rule[LogicalPl
     case Some((path, options)) =>
       val base = if (OverlayPath.isOverlay(path)) OverlayPath.parse(path).base else path
       def conf = session.sessionState.newHadoopConfWithOptions(options)
-      Sessions.open(session) match {
+      Transactions.open(session) match {
         case Some(transaction) if transaction.owns(path) => leaf
         case None if path == base => leaf
         case Some(transaction) if path == base =>

@@ -10,7 +10,7 @@ import org.apache.spark.sql.delta.sources.DeltaDataSource
 import org.apache.spark.sql.execution.datasources.{DataSourceUtils, SaveIntoDataSourceCommand}
 
 import io.lakestep.overlay.OverlayPath
-import io.lakestep.transaction.Sessions
+import io.lakestep.transaction.Transactions
 
 /**
  * `df.write.mode("overwrite").saveAsTable(existing)` inside a transaction.
@@ -22,7 +22,7 @@ import io.lakestep.transaction.Sessions
 final case class RedirectSaveAsTable(session: SparkSession) extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    case replace: ReplaceTableAsSelect if replace.query.resolved && Sessions.isOpen(session) =>
+    case replace: ReplaceTableAsSelect if replace.query.resolved && Transactions.isOpen(session) =>
       val save = for {
         table <- RedirectSaveAsTable.target(replace)
         if OverlayPath.isOverlay(table.path)

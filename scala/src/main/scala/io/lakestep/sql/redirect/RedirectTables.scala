@@ -24,8 +24,8 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import io.lakestep.Errors
 import io.lakestep.catalog.RedirectPath
 import io.lakestep.overlay.OverlayPath
-import io.lakestep.sql.run.StatementAsTransaction
-import io.lakestep.transaction.Sessions
+import io.lakestep.sql.run.OneStatementTransaction
+import io.lakestep.transaction.Transactions
 
 /**
  * Redirects what names a Delta table by its path, before Delta resolves it: readers and writers of
@@ -41,7 +41,7 @@ final case class RedirectTables(session: SparkSession) extends Rule[LogicalPlan]
     val redirected = AnalysisHelper.allowInvokingTransformsInAnalyzer {
       plan.transformDownWithSubqueries { case node if !isDone(node) => redirect(node) }
     }
-    StatementAsTransaction.note(plan, redirected)
+    OneStatementTransaction.note(plan, redirected)
     redirected
   }
 
@@ -124,7 +124,7 @@ final case class RedirectTables(session: SparkSession) extends Rule[LogicalPlan]
   /** `withTransaction(txn)` states which transaction a reader or writer belongs to. */
   private def checkTransactionOption(options: CaseInsensitiveMap[String]): Unit =
     options.get(TransactionOption).foreach { stated =>
-      val open = Sessions.open(session).map(_.id)
+      val open = Transactions.open(session).map(_.id)
       if (!open.contains(stated)) {
         throw Errors(
           "LAKESTEP_OTHER_TRANSACTION",

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.TableCatalog
 
-import io.lakestep.transaction.Sessions
+import io.lakestep.transaction.Transactions
 
 /**
  * What does nothing outside a transaction does nothing inside: CREATE TABLE IF NOT EXISTS of a table
@@ -31,7 +31,7 @@ final case class SkipIfExists(session: SparkSession) extends Rule[LogicalPlan] {
       name: LogicalPlan,
       exists: Boolean): LogicalPlan = name match {
     case ResolvedIdentifier(catalog: TableCatalog, table)
-        if Sessions.isOpen(session) && catalog.tableExists(table) == exists =>
+        if Transactions.isOpen(session) && catalog.tableExists(table) == exists =>
       NoopCommand(command, (catalog.name +: table.namespace :+ table.name).toSeq)
     case _ => plan
   }

@@ -20,7 +20,7 @@ import io.lakestep.overlay.OverlayPath
 import io.lakestep.sql.command.{InspectionCommand, TransactionCommand}
 import io.lakestep.sql.guard.{CommandCatalogue, Decision, StatementKinds}
 import io.lakestep.sql.read.{NoteStatementTables, ReadSets, StatementTables}
-import io.lakestep.transaction.{DeltaStatements, InternalClones, SessionTransaction, Sessions}
+import io.lakestep.transaction.{StagingWatch, InternalClones, Transaction, Transactions}
 
 /**
  * The root of a physical plan that reads Delta tables or runs a command. Each time the plan is
@@ -41,15 +41,15 @@ private[sql] trait StatementRoot extends UnaryExecNode {
   override protected def stringArgs: Iterator[Any] = Iterator.empty
 
   /** The open transaction, if this may run now. */
-  protected def checked(): Option[SessionTransaction] = {
-    val open = Sessions.open(client)
+  protected def checked(): Option[Transaction] = {
+    val open = Transactions.open(client)
     open.foreach(_.checkUsable())
     checkTables(open)
     open
   }
 
   /** Data that Spark caches is read, and judged, by the statements that use it. */
-  private def checkTables(open: Option[SessionTransaction]): Unit =
+  private def checkTables(open: Option[Transaction]): Unit =
     if (!InternalClones.contains(client)) tables.foreach { path =>
       open match {
         case Some(transaction) if !transaction.owns(path) =>
@@ -97,7 +97,7 @@ final case class CommandStatementExec(
     tables: Set[Path],
     kind: Option[StatementKind],
     @transient client: SparkSession,
-    @transient typed: Option[TypedStatement])
+    @transient typed: Option[StatementTag])
     extends V2CommandExec
     with StatementRoot {
 
@@ -106,9 +106,9 @@ final case class CommandStatementExec(
       val isTyped = !transaction.isBusy
       val rows =
         transaction.runStatement(kindOfCommand, DeltaHousekeeping.invalidate(client, _)) {
-          DeltaStatements.during(transaction)(child.executeCollect())
+          StagingWatch.during(transaction)(child.executeCollect())
         }
-      if (isTyped) typed.foreach(WatchTypedStatements.ended(client, transaction, _))
+      if (isTyped) typed.foreach(WatchStatements.ended(client, transaction, _))
       rows.toSeq.map(withBaseLocation)
     case _ => child.executeCollect().toSeq
   }
@@ -135,16 +135,16 @@ final case class StatementStrategy(session: SparkSession) extends SparkStrategy 
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case ReturnAnswer(StatementTables(query, tables, scans)) =>
-      Sessions.open(session).foreach(ReadSets.query(_, query, scans))
+      Transactions.open(session).foreach(ReadSets.query(_, query, scans))
       planned(query)(StatementExec(_, tables, session))
     case ReturnAnswer(root) =>
       root match {
         case _: TransactionCommand | _: CommandResult =>
         // Refuses every statement after a failed COMMIT, also one without tables.
-        case query if !InspectionCommand.isShownBy(query) => Sessions.open(session)
+        case query if !InspectionCommand.isShownBy(query) => Transactions.open(session)
         case _ =>
       }
-      StatementAsTransaction.plan(session, root).fold(judged(root))(Seq(_))
+      OneStatementTransaction.plan(session, root).fold(judged(root))(Seq(_))
     case StatementTables(query, _, _) => Seq(planLater(query))
     case _ => Nil
   }
@@ -152,9 +152,9 @@ final case class StatementStrategy(session: SparkSession) extends SparkStrategy 
   private def judged(root: LogicalPlan): Seq[SparkPlan] = {
     val commands = StatementKinds.commands(root)
     commands.foreach { command =>
-      BeforeAutocommit(session, command)
+      BeforeOutsideStatement(session, command)
       if (!command.isInstanceOf[TransactionCommand])
-        Sessions.open(session).foreach { transaction =>
+        Transactions.open(session).foreach { transaction =>
           ReadSets.command(transaction, command)
           ReadSets.query(transaction, command, NoteStatementTables.notedOf(command))
           if (CommandCatalogue.decide(command) == Decision.Harmless) transaction.changesSession()
@@ -162,14 +162,14 @@ final case class StatementStrategy(session: SparkSession) extends SparkStrategy 
     }
     val kind = root match {
       case _: TransactionCommand => None
-      case _ => commands.headOption.filter(_ => Sessions.isOpen(session)).map(StatementKinds.of)
+      case _ => commands.headOption.filter(_ => Transactions.isOpen(session)).map(StatementKinds.of)
     }
     val tables = NoteStatementTables.of(root)
     if (tables.isEmpty && kind.isEmpty) Nil
     else if (commands.isEmpty) planned(root)(StatementExec(_, tables, session))
     else
       planned(root)(
-        CommandStatementExec(_, tables, kind, session, TypedStatement.redoable(root))
+        CommandStatementExec(_, tables, kind, session, StatementTag.redoable(root))
       )
   }
 

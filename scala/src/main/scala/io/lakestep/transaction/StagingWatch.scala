@@ -8,24 +8,24 @@ import org.apache.spark.sql.delta.DeltaLog
 import org.apache.spark.sql.delta.lakestep.{DeltaFacts, StagingListener, StagingObserver, WrittenPartitions}
 import io.lakestep.{Errors, Json}
 import io.lakestep.log.{Action, ForeignWriters, MetaData, PinnedHeader, Protocol}
-import io.lakestep.overlay.{StagedWrites, StagingFolder}
+import io.lakestep.overlay.{Staging, StagingFolder}
 
 /**
  * Every Delta transaction that a statement of an open transaction starts: refused on a base table,
  * refused where one published commit could not say what it does, and remembered on an overlay.
  */
-object DeltaStatements extends Logging {
+object StagingWatch extends Logging {
 
-  def during[T](transaction: SessionTransaction)(body: => T): T =
+  def during[T](transaction: Transaction)(body: => T): T =
     StagingObserver.during(new Listener(transaction))(body)
 
   /** Makes the table one that Delta lets the transaction's statements change. */
-  def open(session: SparkSession, transaction: SessionTransaction, table: Path): Unit =
+  def open(session: SparkSession, transaction: Transaction, table: Path): Unit =
     transaction.overlayOf(table, session.sessionState.newHadoopConf()).foreach { overlay =>
       during(transaction)(DeltaLog.forTable(session, overlay).startTransaction(None))
     }
 
-  private final class Listener(transaction: SessionTransaction)
+  private final class Listener(transaction: Transaction)
       extends StagingListener {
 
     override def starting(dataPath: Path, facts: => DeltaFacts): Boolean =
@@ -54,7 +54,7 @@ object DeltaStatements extends Logging {
             )
           )
           transaction.checkCombination(table)
-          StagedWrites.decide(
+          Staging.decide(
             transaction.id,
             table.base.toString,
             isStated = header.metaData.property(ForeignWriters.Property).isDefined
@@ -70,7 +70,7 @@ object DeltaStatements extends Logging {
       transaction.table(dataPath).foreach(_.mayCompact(written))
 
     /** VACUUM takes files for garbage that no version names and that are older than this. */
-    private def warnIfOld(table: TouchedTable, facts: DeltaFacts): Unit = {
+    private def warnIfOld(table: TransactionTable, facts: DeltaFacts): Unit = {
       val ageMs = System.currentTimeMillis - transaction.begun.requestedAtMs
       if (ageMs > facts.deletedFileRetentionMs)
         logWarning(
@@ -81,7 +81,7 @@ object DeltaStatements extends Logging {
     }
 
     /** Delta would refuse to write under a feature that only Lakestep knows. */
-    private def unfence(table: TouchedTable, facts: DeltaFacts, header: PinnedHeader): Unit = {
+    private def unfence(table: TransactionTable, facts: DeltaFacts, header: PinnedHeader): Unit = {
       val time =
         Option.when(facts.inCommitTimestamps)(System.currentTimeMillis.max(facts.timestampMs + 1))
       val actions = ForeignWriters.staging(header.protocol, time).map(a => Json.text(a.node))

@@ -13,7 +13,7 @@ import io.lakestep.log.StagedEffect
  * staged commits do. They are written only by the driver that runs the transaction, through
  * [[OverlayLogStore]], so this is complete without listing any folder.
  */
-object StagedWrites {
+object Staging {
 
   private val bySegment = new ConcurrentHashMap[String, Map[String, Long]]
 

@@ -17,7 +17,7 @@ final case class TableFacts(
     pinned: PinnedHeader)
 
 /** A table that the open transaction has read or written: its pin, its overlay, its statements. */
-final class TouchedTable(val base: Path, val pinned: Pin, val overlay: Path) {
+final class TransactionTable(val base: Path, val pinned: Pin, val overlay: Path) {
 
   val pin: Long = pinned.version
 
@@ -86,9 +86,9 @@ final class TouchedTable(val base: Path, val pinned: Pin, val overlay: Path) {
   def hasStaged(version: Long): Unit = synchronized { staged = staged :+ version }
 
   /** What statements have told of it so far; `restore` takes it back to that. */
-  def state: TouchedTable.State = synchronized(TouchedTable.State(facts, staged, readSoFar))
+  def state: TransactionTable.State = synchronized(TransactionTable.State(facts, staged, readSoFar))
 
-  def restore(state: TouchedTable.State): Unit = synchronized {
+  def restore(state: TransactionTable.State): Unit = synchronized {
     facts = state.facts
     staged = state.staged
     readSoFar = state.reads
@@ -119,7 +119,7 @@ final class TouchedTable(val base: Path, val pinned: Pin, val overlay: Path) {
   }
 }
 
-object TouchedTable {
+object TransactionTable {
   final case class State(
       facts: Option[TableFacts],
       staged: Vector[Long],

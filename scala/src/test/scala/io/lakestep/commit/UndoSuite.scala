@@ -6,7 +6,7 @@ import io.lakestep.log.{Action, CommitInfo, CommitMark, ForeignWriters, JsonStat
 import io.lakestep.timeline.{CommitEntry, EntryTable, Rule}
 
 /** Rollbacks in which the logs moved on between two steps. */
-final class SettleSuite extends AnyFunSuite {
+final class UndoSuite extends AnyFunSuite {
 
   private class Scene(rewriteA: Boolean) extends TwoTables(rewriteA) {
     def last(table: String): LogCommit = lake.log(table).read(lake.head(table)).getOrElse(fail())
@@ -19,7 +19,7 @@ final class SettleSuite extends AnyFunSuite {
 
   private def crashed(body: => Any): Unit = { intercept[Crash] { body; () }; () }
 
-  private val crashWhenOrdered = new CommitObserver {
+  private val crashWhenOrdered = new CommitSteps {
     override def ordered(entry: CommitEntry): Unit = throw new Crash
   }
 
@@ -39,23 +39,23 @@ final class SettleSuite extends AnyFunSuite {
       // A helper by other rules that has not heard of the decision, and dies after its publish.
       val late = s.lake.client()
       val entry = late.timeline.refresh().unfinished.head
-      val world = new World(
+      val env = new Environment(
         late.timeline,
         s.lake.stores,
         s.lake.states,
         RowSets,
         s.lake.clock,
         s.lake.ids,
-        CommitObserver.Silent,
+        CommitSteps.Silent,
         DatabaseOptions(),
-        Amendments.all
+        Safeguards.all
       )
-      new Publish(world)(entry, 0, world.changes(entry, entry.tables.head))
+      new Publish(env)(entry, 0, env.changes(entry, entry.tables.head))
       JsonStates.cleanUp(s.lake.store, path)
       ()
     }
     val helper = s.lake.client(
-      new CommitObserver {
+      new CommitSteps {
         override def beforeSettle(e: CommitEntry, t: EntryTable, slot: Long): Unit =
           if (t.name == "A") meanwhile()
       },
@@ -79,7 +79,7 @@ final class SettleSuite extends AnyFunSuite {
       ()
     }
     val helper = s.lake.client(
-      new CommitObserver {
+      new CommitSteps {
         override def beforeSettle(e: CommitEntry, t: EntryTable, slot: Long): Unit =
           if (t.name == "A") meanwhile()
       },
@@ -93,7 +93,7 @@ final class SettleSuite extends AnyFunSuite {
 
   test("what others built upon is kept whole also where the log was cleaned up before the undo") {
     val s = new Scene(rewriteA = true)
-    crashed(s.run(new CommitObserver {
+    crashed(s.run(new CommitSteps {
       override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
         if (t.name == "A") throw new Crash
     }))
@@ -110,7 +110,7 @@ final class SettleSuite extends AnyFunSuite {
   test("what nobody built upon is undone also where the log was cleaned up before") {
     val s = new Scene(rewriteA = true)
     s.lake.file("A", "a1")
-    crashed(s.run(new CommitObserver {
+    crashed(s.run(new CommitSteps {
       override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
         if (t.name == "A") throw new Crash
     }))
@@ -127,7 +127,7 @@ final class SettleSuite extends AnyFunSuite {
   test("a removed file that a VACUUM took meanwhile does not come back") {
     for (cleaned <- Seq(false, true)) {
       val s = new Scene(rewriteA = true)
-      crashed(s.run(new CommitObserver {
+      crashed(s.run(new CommitSteps {
         override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
           if (t.name == "A") throw new Crash
       }))
@@ -154,7 +154,7 @@ final class SettleSuite extends AnyFunSuite {
       lake.add("a1")
     )
     lake.create("B", "b1")
-    val db = lake.client(new CommitObserver {
+    val db = lake.client(new CommitSteps {
       override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
         if (t.name == "A") { lake.foreign("B", lake.remove("b1")); () }
     })
@@ -219,7 +219,7 @@ final class SettleSuite extends AnyFunSuite {
 
   test("residue of an UNDO that was cleaned up before the end of the entry is not forgotten") {
     val s = new Scene(rewriteA = true)
-    crashed(s.run(new CommitObserver {
+    crashed(s.run(new CommitSteps {
       override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
         if (t.name == "A") {
           s.lake.foreign("A", s.lake.remove("a2"), s.lake.add("f"))
@@ -249,7 +249,7 @@ final class SettleSuite extends AnyFunSuite {
       lake.foreign("B", conflictInB)
       ()
     }
-    val db = lake.client(new CommitObserver {
+    val db = lake.client(new CommitSteps {
       override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
         if (t.name == "A") meanwhile()
     })
@@ -286,7 +286,7 @@ final class SettleSuite extends AnyFunSuite {
   private def deletedUnder(later: io.lakestep.log.MetaData => io.lakestep.log.MetaData)
       : Lake = {
     val (lake, before) = withColumns()
-    val db = lake.client(new CommitObserver {
+    val db = lake.client(new CommitSteps {
       override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
         if (t.name == "A") {
           lake.foreign("A", later(before))
@@ -343,7 +343,7 @@ final class SettleSuite extends AnyFunSuite {
       val (lake, before) = withColumns(first)
       val altered =
         changed(before, b => b.put("schemaString", schema(b.get("schemaString").asText)))
-      val db = lake.client(new CommitObserver {
+      val db = lake.client(new CommitSteps {
         override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
           if (t.name == "A") {
             if (theirs) lake.foreign("A", lake.add("f"))
@@ -376,7 +376,7 @@ final class SettleSuite extends AnyFunSuite {
     val s = new Scene(rewriteA = true)
     s.lake.foreign("A", s.lake.add("x"))
     s.lake.file("A", "x")
-    s.run(new CommitObserver {
+    s.run(new CommitSteps {
       override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
         if (t.name == "A") {
           s.lake.foreign("A", s.lake.add("x", rows = 7, dataChange = false))
@@ -417,7 +417,7 @@ final class SettleSuite extends AnyFunSuite {
         enable(if (undone) "A" else "B");
         if (undone) { s.lake.foreign("B", s.lake.remove("b1")); () }
       }
-      val outcome = s.run(new CommitObserver {
+      val outcome = s.run(new CommitSteps {
         override def ordered(entry: CommitEntry): Unit = if (!undone) run()
         override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
           if (undone && t.name == "A") run()
@@ -449,7 +449,7 @@ final class SettleSuite extends AnyFunSuite {
     s.lake.foreign("B", s.lake.remove("b1"))
     val id = s.lake.client().timeline.refresh().unfinished.head.transaction.id
     // Both tables have a conflict before anything of ours; the decision is there, the commits are not.
-    crashed(s.lake.client(new CommitObserver {
+    crashed(s.lake.client(new CommitSteps {
       override def decided(e: CommitEntry, o: io.lakestep.timeline.Outcome): Unit = throw new Crash
     }).recover())
     Seq("A", "B").foreach(t => s.lake.store.deleteFolder(TablePath.staging(s.lake.path(t), id)))

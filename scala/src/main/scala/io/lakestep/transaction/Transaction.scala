@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.TableIdentifier
 import io.lakestep.Errors
 import io.lakestep.commit.{BegunTransaction, Database, FirstTouch, ReadTable, Rerun, TransactionModes, WrittenTable}
 import io.lakestep.log.{ForeignWriters, OneCommit, ReadSet, StagedEffect, StatementKind}
-import io.lakestep.overlay.{Chain, OverlayPath, StagedWrites, StagingFolder}
+import io.lakestep.overlay.{Chain, OverlayPath, Staging, StagingFolder}
 import io.lakestep.timeline.Conflict
 
 /**
@@ -26,15 +26,15 @@ import io.lakestep.timeline.Conflict
  * @param seen the newest version of each table, by its URI, that the session had met before BEGIN
  * @param firstTouch called for each table when it is pinned, before anything reads its overlay
  */
-final class SessionTransaction(
+final class Transaction(
     started: BegunTransaction,
     val database: Database,
     seen: Map[String, Long] = Map.empty,
-    firstTouch: TouchedTable => Unit = _ => ()) {
+    firstTouch: TransactionTable => Unit = _ => ()) {
 
   @volatile private var current = started
   @volatile private var mayWrite = !started.readOnly
-  private val tables = mutable.LinkedHashMap.empty[String, TouchedTable]
+  private val tables = mutable.LinkedHashMap.empty[String, TransactionTable]
   private val statement = new AtomicReference[StatementKind](StatementKind.Data)
 
   /** Held by the statement that runs, and by COMMIT and ROLLBACK. */
@@ -46,7 +46,7 @@ final class SessionTransaction(
   private var depth = 0
 
   /** What was typed since BEGIN. */
-  val typed = new TypedStatements
+  val typed = new UnseenStatements
 
   @volatile private var sessionChanges = 0
 
@@ -99,7 +99,7 @@ final class SessionTransaction(
       table.map(_.overlay)
     }
 
-  private def checkStaged(table: TouchedTable, conf: Configuration): Unit =
+  private def checkStaged(table: TransactionTable, conf: Configuration): Unit =
     table.lastStaged.foreach { version =>
       val file = StagingFolder.commit(table.base, id, version)
       if (!file.getFileSystem(conf).exists(file)) throw ConflictErrors.tableGone(id, table)
@@ -115,13 +115,13 @@ final class SessionTransaction(
     if (!database.isThere(touched.uri, touched.pinned)) throw ConflictErrors.tableGone(id, touched)
   }
 
-  private def touch(canonical: Path, conf: Configuration): Option[TouchedTable] =
+  private def touch(canonical: Path, conf: Configuration): Option[TransactionTable] =
     if (!canonical.getFileSystem(conf).exists(new Path(canonical, "_delta_log"))) None
     else {
       val uri = BasePath.uri(canonical)
       val pin = database.pinned(begun, uri, notBelow = seen.getOrElse(uri, -1L))
       val overlay = OverlayPath(Chain(pin.version, Vector(id)), canonical).toPath
-      val table = new TouchedTable(canonical, pin, overlay)
+      val table = new TransactionTable(canonical, pin, overlay)
       tables.put(canonical.toString, table)
       firstTouch(table)
       Some(table)
@@ -132,7 +132,7 @@ final class SessionTransaction(
     OverlayPath.isOverlay(path) && OverlayPath.parse(path).chain.segments.lastOption.contains(id)
 
   /** The table that an overlay path lies in: the innermost, as tables may lie in one another. */
-  def table(overlay: Path): Option[TouchedTable] = synchronized {
+  def table(overlay: Path): Option[TransactionTable] = synchronized {
     Iterator
       .iterate(OverlayPath.parse(overlay).base)(_.getParent)
       .takeWhile(_ != null)
@@ -140,7 +140,7 @@ final class SessionTransaction(
       .nextOption()
   }
 
-  def touched: Seq[TouchedTable] = synchronized(tables.values.toSeq)
+  def touched: Seq[TransactionTable] = synchronized(tables.values.toSeq)
 
   /** Of the tables that statements change: which it is, and its schema, at the pin. */
   def shapes: Map[String, (String, String)] =
@@ -154,14 +154,14 @@ final class SessionTransaction(
 
   /** Tables that were read and have no staged commits. */
   def onlyRead: Seq[ReadTable] = {
-    val staged = StagedWrites.of(id)
+    val staged = Staging.of(id)
     for (table <- touched if !staged.contains(table.base.toString); what <- table.reads)
       yield ReadTable(table.uri, table.name, table.pin, what, Some(table.pinned))
   }
 
   /** Tables with staged commits, in the order of their first touch. */
   def written: Seq[WrittenTable] = {
-    val staged = StagedWrites.of(id)
+    val staged = Staging.of(id)
     for (table <- touched; last <- staged.get(table.base.toString))
       yield table.written(last, effects(table))
   }
@@ -205,7 +205,7 @@ final class SessionTransaction(
       )
     }
     checkUsable()
-    val before = StagedWrites.of(id)
+    val before = Staging.of(id)
     val outer = statement.getAndSet(kind)
     depth += 1
     try {
@@ -219,7 +219,7 @@ final class SessionTransaction(
         try cutBackTo(before, invalidate)
         catch {
           case undo: Throwable =>
-            StagedWrites.doubt(id, undo)
+            Staging.doubt(id, undo)
             failure.addSuppressed(undo)
         }
         throw failure
@@ -234,7 +234,7 @@ final class SessionTransaction(
    *
    * Condition: LAKESTEP_STATEMENT_NOT_UNDONE.
    */
-  def checkUsable(): Unit = StagedWrites.doubtOf(id).foreach { cause =>
+  def checkUsable(): Unit = Staging.doubtOf(id).foreach { cause =>
     throw Errors.caused(
       "LAKESTEP_STATEMENT_NOT_UNDONE",
       cause,
@@ -243,9 +243,9 @@ final class SessionTransaction(
     )
   }
 
-  private def stagedSince(before: Map[String, Long]): Seq[(TouchedTable, Long, Long)] =
+  private def stagedSince(before: Map[String, Long]): Seq[(TransactionTable, Long, Long)] =
     for {
-      (base, last) <- StagedWrites.of(id).toSeq
+      (base, last) <- Staging.of(id).toSeq
       table <- synchronized(tables.get(base))
       kept = before.getOrElse(base, table.pin)
       if last > kept
@@ -254,7 +254,7 @@ final class SessionTransaction(
   private def cutBackTo(before: Map[String, Long], invalidate: Path => Unit): Unit =
     stagedSince(before).foreach { case (table, keep, last) =>
       database.dropStaged(begun, table.uri, keep + 1 to last)
-      StagedWrites.cutBack(id, table.base.toString, table.pin, keep)
+      Staging.cutBack(id, table.base.toString, table.pin, keep)
       table.forgetAfter(keep)
       invalidate(table.overlay)
     }
@@ -263,17 +263,17 @@ final class SessionTransaction(
   def changesSession(): Unit = synchronized { sessionChanges += 1 }
 
   /** How everything stands before a statement; `environment` is what else of the session it may use. */
-  def mark(environment: Map[String, String]): Mark = synchronized {
-    Mark(
+  def mark(environment: Map[String, String]): Savepoint = synchronized {
+    Savepoint(
       tables.view.mapValues(_.state).toMap,
-      StagedWrites.of(id),
+      Staging.of(id),
       sessionChanges,
       environment
     )
   }
 
   /** Step 13: where to go on after a conflict, when a mark was set before each statement. */
-  def rerun(conflict: Conflict, marks: Vector[Mark]): Option[Rerun] = {
+  def rerun(conflict: Conflict, marks: Vector[Savepoint]): Option[Rerun] = {
     val touches = synchronized(tables.toSeq).map { case (base, table) =>
       FirstTouch(table.uri, table.pinned, marks.lastIndexWhere(!_.tables.contains(base)))
     }
@@ -284,7 +284,7 @@ final class SessionTransaction(
    * Takes everything back to a mark, and the transaction to its new snapshot: tables that had not
    * been touched by then are pinned anew when they are touched again. Called at COMMIT.
    */
-  def rewind(to: Mark, txn: BegunTransaction, invalidate: Path => Unit): Unit = inTurn {
+  def rewind(to: Savepoint, txn: BegunTransaction, invalidate: Path => Unit): Unit = inTurn {
     cutBackTo(to.staged, invalidate)
     synchronized {
       for ((base, table) <- tables if table.isFenced && !to.tables.get(base).exists(_.isKnown)) {
@@ -305,11 +305,11 @@ final class SessionTransaction(
     finally isRedoing = false
   }
 
-  private def effects(table: TouchedTable): Vector[StagedEffect] =
-    StagedWrites.effectsOf(id, table.base.toString)
+  private def effects(table: TransactionTable): Vector[StagedEffect] =
+    Staging.effectsOf(id, table.base.toString)
 
   /** Refuses the statement that is about to write a table, where COMMIT could not publish it. */
-  def checkCombination(table: TouchedTable): Unit =
+  def checkCombination(table: TransactionTable): Unit =
     table.pinnedHeader.flatMap(OneCommit.refusalBefore(_, effects(table), currentStatement))
       .foreach(refusal => throw refusal.error(table.name))
 
@@ -317,7 +317,7 @@ final class SessionTransaction(
    * Refuses the statement that has staged the last commits of a table, where COMMIT could not
    * publish them all. Nothing else of the table's content can keep COMMIT from it.
    */
-  private def checkPublishable(table: TouchedTable): Unit = {
+  private def checkPublishable(table: TransactionTable): Unit = {
     val staged = effects(table)
     val pinned = table.pinnedHeader.getOrElse(
       // Not by a Delta transaction, so nobody has looked at what it read.

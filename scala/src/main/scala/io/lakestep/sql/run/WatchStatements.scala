@@ -12,21 +12,21 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.delta.lakestep.{DeltaReference, SparkInternals}
 import io.lakestep.sql.command.{BeginTransaction, CommitTransaction, RollbackTransaction, SetTransaction, TransactionCommand}
 import io.lakestep.sql.guard.{CommandCatalogue, Decision, TransactionGuard}
-import io.lakestep.transaction.{Mark, SessionState, SessionTransaction, Sessions}
+import io.lakestep.transaction.{Savepoint, SessionState, Transaction, Transactions}
 
 /** A statement as the parser read it. The plan that is made of it carries it along as a tag. */
-final class TypedStatement(val parsed: LogicalPlan)
+final class StatementTag(val parsed: LogicalPlan)
 
-private[sql] object TypedStatement {
+private[sql] object StatementTag {
 
-  private val Tag = TreeNodeTag[TypedStatement]("lakestep.typed")
+  private val Tag = TreeNodeTag[StatementTag]("lakestep.typed")
 
-  def note(parsed: LogicalPlan): Unit = parsed.setTagValue(Tag, new TypedStatement(parsed))
+  def note(parsed: LogicalPlan): Unit = parsed.setTagValue(Tag, new StatementTag(parsed))
 
-  def of(plan: LogicalPlan): Option[TypedStatement] = plan.getTagValue(Tag)
+  def of(plan: LogicalPlan): Option[StatementTag] = plan.getTagValue(Tag)
 
   /** One that changes tables or the session, and calls nothing of the user's. */
-  def redoable(plan: LogicalPlan): Option[TypedStatement] = plan match {
+  def redoable(plan: LogicalPlan): Option[StatementTag] = plan match {
     case _: TransactionCommand => None
     case command: Command
         if CommandCatalogue.decide(command) == Decision.Staged ||
@@ -48,7 +48,7 @@ private[sql] object TypedStatement {
  * not end as a statement that can be run again counts as seen, and so does all that comes by Spark
  * Connect, which hands every result on.
  */
-private[lakestep] object WatchTypedStatements {
+private[lakestep] object WatchStatements {
 
   def inject(extensions: SparkSessionExtensions): Unit = {
     extensions.injectHintResolutionRule(new AtStart(_))
@@ -58,8 +58,8 @@ private[lakestep] object WatchTypedStatements {
 
   def ended(
       session: SparkSession,
-      transaction: SessionTransaction,
-      statement: TypedStatement): Unit = {
+      transaction: Transaction,
+      statement: StatementTag): Unit = {
     if (isConnect) transaction.typed.see()
     transaction.typed.end(
       statement,
@@ -69,14 +69,14 @@ private[lakestep] object WatchTypedStatements {
 
   private final class AtStart(session: SparkSession) extends Rule[LogicalPlan] {
     override def apply(plan: LogicalPlan): LogicalPlan = {
-      for (statement <- TypedStatement.of(plan) if !isInView; transaction <- watched(session))
-        transaction.typed.begin(statement, Mark.of(session, transaction))
+      for (statement <- StatementTag.of(plan) if !isInView; transaction <- watched(session))
+        transaction.typed.begin(statement, Savepoint.of(session, transaction))
       plan
     }
   }
 
   private def atEnd(session: SparkSession, plan: LogicalPlan): Unit =
-    if (TypedStatement.of(plan).isEmpty && !isOwn(plan))
+    if (StatementTag.of(plan).isEmpty && !isOwn(plan))
       // Also called for each subquery of a statement.
       for (transaction <- watched(session) if shows(plan) || plan.isInstanceOf[Command])
         transaction.typed.seeApart()
@@ -90,8 +90,8 @@ private[lakestep] object WatchTypedStatements {
   }
 
   /** The open transaction, unless this is a part of a statement that runs. */
-  private def watched(session: SparkSession): Option[SessionTransaction] =
-    Sessions.state(session) match {
+  private def watched(session: SparkSession): Option[Transaction] =
+    Transactions.state(session) match {
       case SessionState.Open(transaction) if !transaction.isBusy => Some(transaction)
       case _ => None
     }

@@ -5,7 +5,7 @@ import scala.util.control.NonFatal
 
 import io.lakestep.log.{AddFile, CommitMark, ForeignWriters, LogCommit, LogTail, MarkKind, MarkStatus, MetaData, NetChanges, Protocol, StateMark, TableLog, TablePath, TableState}
 import io.lakestep.storage.PutOutcome
-import io.lakestep.timeline.{CommitEntry, EntryTable, SettledTable}
+import io.lakestep.timeline.{CommitEntry, EntryTable, RolledBackTable}
 
 /**
  * Step 9 for one table: gives an aborted entry its last mark in the table's own log.
@@ -14,15 +14,15 @@ import io.lakestep.timeline.{CommitEntry, EntryTable, SettledTable}
  * has one; a published one gets an UNDO commit. Anyone may do this at any time; it ends when the log
  * holds one close or undo of the entry. Called only when the outcome says `aborting`.
  */
-private[commit] final class Settle(world: World) {
-  import world._
+private[commit] final class Undo(env: Environment) {
+  import env._
 
-  private val late = new LateCommits(world)
+  private val late = new MisplacedCommits(env)
 
   private case class Job(entry: CommitEntry, index: Int) {
     val table: EntryTable = entry.tables(index)
-    val log: TableLog = world.log(table.path)
-    lazy val changes: NetChanges = world.changes(entry, table)
+    val log: TableLog = env.log(table.path)
+    lazy val changes: NetChanges = env.changes(entry, table)
     val appId: String = CommitMark.appId(timeline.id, table.tableId)
     def mark(kind: MarkKind, lifts: Boolean): CommitMark =
       CommitMark(timeline.id, entry.number, entry.transaction.id, index, 1, table.parts, kind, lifts)
@@ -32,7 +32,7 @@ private[commit] final class Settle(world: World) {
 
   /** What the log asks for next: it is settled, or this commit is to be put after the head. */
   private sealed trait Next
-  private case class Done(settled: SettledTable) extends Next
+  private case class Done(settled: RolledBackTable) extends Next
   private case class Put(
       head: Long,
       kind: MarkKind,
@@ -41,27 +41,27 @@ private[commit] final class Settle(world: World) {
       stamped: Boolean)
       extends Next
 
-  def apply(entry: CommitEntry, index: Int): SettledTable = {
+  def apply(entry: CommitEntry, index: Int): RolledBackTable = {
     val table = entry.tables(index)
     try loop(Job(entry, index), options.publishAttempts, options.putAttempts)
     catch {
       // What was staged went with the table.
-      case NonFatal(_) if isAnotherLog(table) => Settle.Gone
+      case NonFatal(_) if isAnotherLog(table) => Undo.Gone
     }
   }
 
   @tailrec
-  private def loop(job: Job, attempts: Int, unclear: Int): SettledTable = {
+  private def loop(job: Job, attempts: Int, unclear: Int): RolledBackTable = {
     if (attempts == 0)
       throw unfinished(job.entry, s"other writers of ${job.table.name} took every slot")
     look(job, attempts) match {
       case Done(settled) =>
         settled.version.foreach(version => keep(TablePath.slot(job.table.path, version)))
         settled
-      case Put(_, MarkKind.Close, _, _, _) if !amendments.closes =>
-        SettledTable("closed", None, Vector.empty)
+      case Put(_, MarkKind.Close, _, _, _) if !safeguards.closes =>
+        RolledBackTable("closed", None, Vector.empty)
       case Put(head, kind, plan, previousMs, stamped) =>
-        if (plan.residue.nonEmpty && !amendments.endsWithResidue)
+        if (plan.residue.nonEmpty && !safeguards.endsWithResidue)
           throw unfinished(job.entry, s"somebody built upon its files in ${job.table.name}")
         val slot = head + 1
         val place = PublishedCommit.Place(slot, clock.nowMs(), previousMs, None)
@@ -126,10 +126,10 @@ private[commit] final class Settle(world: World) {
     // The last one: a publish above a close means that the close landed in a deleted slot.
     val end = own.lastOption.filter(_.mark.exists(_.settles))
     // The listing from before may be older than a clean-up; see `Publish`.
-    val fresh = if (own.isEmpty || !amendments.checksAfterPut) tail else job.log.tail(tail.from)
+    val fresh = if (own.isEmpty || !safeguards.checksAfterPut) tail else job.log.tail(tail.from)
     val newest = fresh.head.getOrElse(head)
     val last = own.lastOption
-      .filter(c => amendments.checksAfterPut && fresh.hasCheckpointFrom(c.version))
+      .filter(c => safeguards.checksAfterPut && fresh.hasCheckpointFrom(c.version))
     def void = hidesCommits(own) || last.exists(!isInState(job, newest, _))
     val previousMs = commits.lastOption.flatMap(_.info).flatMap(_.inCommitTimestampMs)
       .orElse(tail.slot(head).map(_.modifiedMs)).orElse(job.table.inCommitTimestampMs)
@@ -142,7 +142,7 @@ private[commit] final class Settle(world: World) {
       Some(end match {
         case Some(c) =>
           val how = if (c.mark.exists(_.kind == MarkKind.Close)) "closed" else "undone"
-          Done(SettledTable(
+          Done(RolledBackTable(
             how,
             Some(c.version),
             c.info.fold(Vector.empty[String])(PublishedCommit.residueOf)
@@ -165,7 +165,7 @@ private[commit] final class Settle(world: World) {
     val isInOrder = marks.zip(marks.drop(1)).forall { case (m, next) =>
       !m.settles && (next.settles || m.part < next.part)
     }
-    amendments.checksAfterPut && !isInOrder
+    safeguards.checksAfterPut && !isInOrder
   }
 
   /**
@@ -188,9 +188,9 @@ private[commit] final class Settle(world: World) {
     lazy val listed = tail.firstOfRun.getOrElse(head).to(head).reverseIterator
       .flatMap(job.log.read).find(c => job.isOwn(c) && c.mark.exists(_.settles))
     def done(how: String) = {
-      val unknown = if (how == "undone") Vector(Settle.UnknownResidue) else Vector.empty
+      val unknown = if (how == "undone") Vector(Undo.UnknownResidue) else Vector.empty
       Done(
-        SettledTable(
+        RolledBackTable(
           how,
           listed.map(_.version).orElse(Some(head)),
           listed.flatMap(_.info).fold(unknown)(PublishedCommit.residueOf)
@@ -237,7 +237,7 @@ private[commit] final class Settle(world: World) {
     Put(head, MarkKind.Undo, plan, previousMs, stampsNow || restores)
   }
 
-  private def gone: Next = Done(Settle.Gone)
+  private def gone: Next = Done(Undo.Gone)
 
   private def around(job: Job): UndoPlan.Surroundings = {
     val path = job.table.path
@@ -267,10 +267,10 @@ private[commit] final class Settle(world: World) {
   }
 }
 
-private[commit] object Settle {
+private[commit] object Undo {
 
   /** What was published in it went with the table. */
-  val Gone: SettledTable = SettledTable("gone", None, Vector("the table"))
+  val Gone: RolledBackTable = RolledBackTable("gone", None, Vector("the table"))
 
   /** Of an UNDO commit that was cleaned up before anybody could note what it left. */
   val UnknownResidue = "unknown, as the log was cleaned up"

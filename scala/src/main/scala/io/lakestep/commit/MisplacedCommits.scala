@@ -11,8 +11,8 @@ import io.lakestep.timeline.{CommitEntry, Completed, EntryStatus, EntryTable}
  * and the last mark of its entry, as whoever puts has read every slot below. What the end of the
  * entry says of its slots tells late commits from others; where it does not, they count as late.
  */
-private[commit] final class LateCommits(world: World) {
-  import world._
+private[commit] final class MisplacedCommits(env: Environment) {
+  import env._
 
   /**
    * Whether who reads the state of a version may read such a commit: the state begins at the newest
@@ -26,7 +26,7 @@ private[commit] final class LateCommits(world: World) {
   def mayBeIn(log: TableLog, id: String, version: Long, tail: LogTail): Boolean = {
     def isUsed(place: Place) =
       !log.tail(place.slots.last).checkpoints.exists(_ <= version)
-    amendments.checksAfterPut && tail.hasCheckpointFrom(version + 1) &&
+    safeguards.checksAfterPut && tail.hasCheckpointFrom(version + 1) &&
     !tail.checkpoints.contains(version) &&
     places(id, version).takeWhile(isUsed).exists(isDoubtful(_, log))
   }

@@ -8,7 +8,7 @@ import io.lakestep.timeline.{CommitEntry, EntryTable, Outcome, RolledBack}
  * Called on the thread that does the step. What a method throws ends the client's work at that
  * point, as a crash would. `before…` is told ahead of the request to the store, the rest after it.
  */
-trait CommitObserver {
+trait CommitSteps {
   def beforeRequested(transaction: String): Unit = ()
   def requested(transaction: String): Unit = ()
 
@@ -52,6 +52,6 @@ trait CommitObserver {
   def beforeCleanUp(transaction: String): Unit = ()
 }
 
-object CommitObserver {
-  object Silent extends CommitObserver
+object CommitSteps {
+  object Silent extends CommitSteps
 }

@@ -21,14 +21,14 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.delta.lakestep.DeltaReference
 
 /** What a node must hold, beyond its class, to be what the catalogue says. */
-sealed abstract class ContentCondition(val key: String) {
+sealed abstract class CatalogueCondition(val key: String) {
   def holds(plan: LogicalPlan): Boolean
 }
 
-object ContentCondition {
+object CatalogueCondition {
 
   /** The node writes a Delta table, and not one of another format. */
-  case object DeltaTarget extends ContentCondition("delta-target") {
+  case object DeltaTarget extends CatalogueCondition("delta-target") {
     override def holds(plan: LogicalPlan): Boolean = {
       val target = targetOf(plan)
       target.exists(node => DeltaReference.in(node).nonEmpty) ||
@@ -38,7 +38,7 @@ object ContentCondition {
   }
 
   /** `DataFrameWriter.save` with Delta's data source. */
-  case object DeltaProvider extends ContentCondition("delta-provider") {
+  case object DeltaProvider extends CatalogueCondition("delta-provider") {
     override def holds(plan: LogicalPlan): Boolean = plan match {
       case save: SaveIntoDataSourceCommand => DeltaReference.isDelta(save.dataSource)
       case _ => false
@@ -46,7 +46,7 @@ object ContentCondition {
   }
 
   /** A view or function of this session only: not the catalog's, not a global temporary one. */
-  case object Temporary extends ContentCondition("temporary") {
+  case object Temporary extends CatalogueCondition("temporary") {
     override def holds(plan: LogicalPlan): Boolean = plan match {
       case view: CreateViewCommand => view.viewType == LocalTempView
       case view: CreateTempViewUsing => !view.global
@@ -60,7 +60,7 @@ object ContentCondition {
   }
 
   /** Properties of a Delta table none of which makes Delta act beside the table's log. */
-  case object PlainProperties extends ContentCondition("plain-properties") {
+  case object PlainProperties extends CatalogueCondition("plain-properties") {
     override def holds(plan: LogicalPlan): Boolean = DeltaTarget.holds(plan) && (plan match {
       case set: SetTableProperties => set.properties.keys.forall(isPlain)
       case set: AlterTableSetPropertiesDeltaCommand => set.configuration.keys.forall(isPlain)
@@ -74,7 +74,7 @@ object ContentCondition {
   }
 
   /** REORG that only rewrites files: not one that turns a table format on. */
-  case object Purge extends ContentCondition("purge") {
+  case object Purge extends CatalogueCondition("purge") {
     override def holds(plan: LogicalPlan): Boolean = plan match {
       case reorg: DeltaReorgTable => rewrites(reorg.reorgTableSpec)
       case reorg: DeltaReorgTableCommand => rewrites(reorg.reorgTableSpec)
@@ -85,10 +85,10 @@ object ContentCondition {
       spec.reorgTableMode != DeltaReorgTableMode.UNIFORM_ICEBERG
   }
 
-  val all: Seq[ContentCondition] =
+  val all: Seq[CatalogueCondition] =
     Seq(DeltaTarget, DeltaProvider, Temporary, PlainProperties, Purge)
 
-  def apply(key: String): ContentCondition =
+  def apply(key: String): CatalogueCondition =
     all.find(_.key == key).getOrElse(throw new IllegalStateException(s"No such condition: $key"))
 
   /**

@@ -8,10 +8,10 @@ package io.lakestep.transaction
  * Whatever is in doubt counts as seen: each statement that begins must end well, one after another,
  * before the next begins.
  */
-final class TypedStatements {
+final class UnseenStatements {
 
   private var steps = Vector.empty[Step]
-  private var begun = Option.empty[(AnyRef, Mark, Thread)]
+  private var begun = Option.empty[(AnyRef, Savepoint, Thread)]
   private var isSeen = false
 
   /** Somebody has seen, or may have seen, a result. */
@@ -23,7 +23,7 @@ final class TypedStatements {
   }
 
   /** A statement is about to be analysed. Also called again for the same one. */
-  def begin(statement: AnyRef, mark: => Mark): Unit = synchronized {
+  def begin(statement: AnyRef, mark: => Savepoint): Unit = synchronized {
     begun match {
       case None if !isSeen => begun = Some((statement, mark, Thread.currentThread))
       case Some((known, _, _)) if known eq statement =>

@@ -13,17 +13,17 @@ import io.lakestep.commit.Database
 sealed trait SessionState
 object SessionState {
   case object Idle extends SessionState
-  final case class Open(transaction: SessionTransaction) extends SessionState
+  final case class Open(transaction: Transaction) extends SessionState
 
   /** COMMIT runs, or failed: as in PostgreSQL every statement is refused until ROLLBACK. */
-  final case class Failed(transaction: SessionTransaction) extends SessionState
+  final case class Failed(transaction: Transaction) extends SessionState
 }
 
 /**
  * At most one transaction for each Spark session of this process. Another session, also another
  * one of Spark Connect, is another client. Keyed by the session, never by a thread.
  */
-object Sessions {
+object Transactions {
 
   private final class Slot(
       var state: SessionState,
@@ -35,7 +35,7 @@ object Sessions {
   private[transaction] val TransactionKey = "spark.lakestep.transaction"
 
   private val slots = new WeakHashMap[SparkSession, Slot]
-  private val openById = new ConcurrentHashMap[String, SessionTransaction]
+  private val openById = new ConcurrentHashMap[String, Transaction]
 
   private def slot(session: SparkSession): Slot = slots.synchronized {
     slots.computeIfAbsent(session, _ => new Slot(SessionState.Idle, Map.empty, Map.empty, None))
@@ -71,7 +71,7 @@ object Sessions {
     }
 
   /** The open transaction; none when idle; refused after a failed COMMIT. */
-  def open(session: SparkSession): Option[SessionTransaction] = state(session) match {
+  def open(session: SparkSession): Option[Transaction] = state(session) match {
     case SessionState.Idle => None
     case SessionState.Open(transaction) => Some(transaction)
     case SessionState.Failed(failed) =>

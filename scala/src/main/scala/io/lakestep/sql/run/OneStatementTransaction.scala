@@ -19,7 +19,7 @@ import io.lakestep.{Errors, LakestepException}
 import io.lakestep.commit.TransactionModes
 import io.lakestep.sql.guard.{CommandCatalogue, Decision, StatementKinds}
 import io.lakestep.sql.redirect.RedirectSaveAsTable
-import io.lakestep.transaction.{Attempts, Autocommit, DeltaStatements, InternalClones, Lifecycle, Redo, Sessions}
+import io.lakestep.transaction.{Attempts, Autocommit, StagingWatch, InternalClones, Lifecycle, Redo, Transactions}
 import io.lakestep.log.ForeignWriters
 
 /**
@@ -29,7 +29,7 @@ import io.lakestep.log.ForeignWriters
  * @param asked the statement as it came to the analyzer, which does its work again inside
  * @param vacuumed the table of a VACUUM, which deletes files and leaves nothing to commit
  */
-final case class StatementAsTransaction(
+final case class OneStatementTransaction(
     asked: LogicalPlan,
     override val output: Seq[Attribute],
     vacuumed: Option[Path])
@@ -39,9 +39,9 @@ final case class StatementAsTransaction(
   override def run(session: SparkSession): Seq[Row] = {
     val attempts = Attempts.of(session)
     val own = SparkInternals.cloned(session)
-    Sessions.seeAs(own, session)
+    Transactions.seeAs(own, session)
     try Redo.whole(attempts)(once(own, attempts))(mayRepeat = true)
-    finally Sessions.learn(session, own)
+    finally Transactions.learn(session, own)
   }
 
   private def once(session: SparkSession, attempts: Attempts): Seq[Row] = {
@@ -49,7 +49,7 @@ final case class StatementAsTransaction(
     Lifecycle.rollingBack(session, transaction.id) {
       vacuumed.foreach { table =>
         transaction.permitVacuum()
-        DeltaStatements.open(session, transaction, table)
+        StagingWatch.open(session, transaction, table)
       }
       val rows = inside(SparkInternals.frame(session, asked).collect().toSeq)
       if (vacuumed.isDefined) Lifecycle.rollback(session)
@@ -68,7 +68,7 @@ final case class StatementAsTransaction(
     }
 }
 
-object StatementAsTransaction {
+object OneStatementTransaction {
 
   private val Asked = TreeNodeTag[LogicalPlan]("lakestep.asked")
 
@@ -82,9 +82,9 @@ object StatementAsTransaction {
     val commands = StatementKinds.commands(root)
     for {
       asked <- root.getTagValue(Asked).orElse(askedAgain(root))
-      if commands.exists(mustBe(session, _)) && !Sessions.isOpen(session) &&
+      if commands.exists(mustBe(session, _)) && !Transactions.isOpen(session) &&
         !InternalClones.contains(session)
-    } yield ExecutedCommandExec(StatementAsTransaction(asked, root.output, vacuumed(commands)))
+    } yield ExecutedCommandExec(OneStatementTransaction(asked, root.output, vacuumed(commands)))
   }
 
   /** What Spark or Delta makes anew on the way, without its tags; analysis redirects both. */
@@ -105,7 +105,7 @@ object StatementAsTransaction {
     overwritten.exists(Autocommit.isFenced(session, _, isLoaded = false)) ||
     (CommandCatalogue.decide(command) == Decision.Staged || isVacuum(command)) &&
     (changesMode(command) ||
-      BeforeAutocommit.targets(command).exists(Autocommit.isFenced(session, _, isLoaded)))
+      BeforeOutsideStatement.targets(command).exists(Autocommit.isFenced(session, _, isLoaded)))
   }
 
   private def changesMode(command: Command): Boolean = command match {
@@ -117,5 +117,5 @@ object StatementAsTransaction {
   private def isVacuum(command: Command): Boolean = command.isInstanceOf[VacuumTableCommand]
 
   private def vacuumed(commands: Seq[Command]): Option[Path] =
-    commands.filter(isVacuum).flatMap(BeforeAutocommit.targets).headOption
+    commands.filter(isVacuum).flatMap(BeforeOutsideStatement.targets).headOption
 }

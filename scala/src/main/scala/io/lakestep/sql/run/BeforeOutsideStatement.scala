@@ -8,20 +8,20 @@ import org.apache.spark.sql.delta.DeltaTableUtils
 import org.apache.spark.sql.execution.command.AlterTableRenameCommand
 
 import org.apache.spark.sql.delta.lakestep.DeltaReference
-import io.lakestep.sql.guard.{CommandCatalogue, ContentCondition, Decision, TransactionGuard}
+import io.lakestep.sql.guard.{CommandCatalogue, CatalogueCondition, Decision, TransactionGuard}
 import io.lakestep.sql.read.ConsistentReads
-import io.lakestep.transaction.{Autocommit, InternalClones, Sessions}
+import io.lakestep.transaction.{Autocommit, InternalClones, Transactions}
 
 /**
  * A statement outside a transaction that makes a table of others, moves one, or deletes files: no table that it
  * names may hold a commit of an unfinished entry when it starts, as that may be taken back. One that
  * changes a Delta table starts a transaction of Delta's, which `BaseTransactionBackstop` watches.
  */
-private[sql] object BeforeAutocommit {
+private[sql] object BeforeOutsideStatement {
 
   def apply(session: SparkSession, command: Command): Unit =
     if (keepsWhatItReads(command) &&
-      !Sessions.isOpen(session) && !InternalClones.contains(session))
+      !Transactions.isOpen(session) && !InternalClones.contains(session))
       Autocommit.beforeWrite(session, (tables(command) ++ renamed(session, command)).distinct)
 
   /** Not DROP, for example: that is also the way out when an entry cannot be finished. */
@@ -51,7 +51,7 @@ private[sql] object BeforeAutocommit {
 
   /** Of these the ones that it changes, and does not only read. */
   def targets(command: Command): Seq[Path] = {
-    val found = ContentCondition.targetOf(command).flatMap(DeltaReference.in)
+    val found = CatalogueCondition.targetOf(command).flatMap(DeltaReference.in)
     if (found.isEmpty) tables(command) else found.filterNot(_.isOverlay).map(_.path)
   }
 

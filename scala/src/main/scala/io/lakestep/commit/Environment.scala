@@ -3,21 +3,21 @@ package io.lakestep.commit
 import scala.util.control.NonFatal
 
 import io.lakestep.{Clock, Errors, Ids, Json, LakestepException}
-import io.lakestep.log.{CommitMark, DeletionVectors, LogCommit, LogTail, NetChanges, Slot, StateReader, TableLog, TablePath, TableState}
+import io.lakestep.log.{CommitMark, DeletionVectors, LogCommit, LogTail, NetChanges, ListedCommit, StateReader, TableLog, TablePath, TableState}
 import io.lakestep.storage.ObjectStores
 import io.lakestep.timeline.{CommitEntry, Conflict, EntryTable, Rule, SlotStamp, Timeline}
 
-/** Everything that the protocol sees of the world. */
-private[commit] final class World(
+/** Everything that the protocol sees of the env. */
+private[commit] final class Environment(
     val timeline: Timeline,
     val stores: ObjectStores,
     val states: StateReader,
     val vectors: DeletionVectors,
     val clock: Clock,
     val ids: Ids,
-    val observer: CommitObserver,
+    val observer: CommitSteps,
     val options: DatabaseOptions,
-    val amendments: Amendments) {
+    val safeguards: Safeguards) {
 
   def log(path: String): TableLog = new TableLog(stores.forPath(path), path)
 
@@ -58,7 +58,7 @@ private[commit] final class World(
    */
   def isAnotherTable(table: EntryTable, tail: LogTail, head: Long): Boolean =
     tail.slot(table.base) match {
-      case Some(slot) if table.baseSlot.forall(_ == World.stamp(slot)) => false
+      case Some(slot) if table.baseSlot.forall(_ == Environment.stamp(slot)) => false
       case Some(_) =>
         isAnotherLog(table) || states.stateAt(table.path, head).metadataId != table.tableId
       case None => table.base >= 0 && isAnotherLog(table)
@@ -116,6 +116,6 @@ private[commit] final class World(
     )
 }
 
-private[commit] object World {
-  def stamp(slot: Slot): SlotStamp = SlotStamp(slot.sizeBytes, slot.modifiedMs)
+private[commit] object Environment {
+  def stamp(slot: ListedCommit): SlotStamp = SlotStamp(slot.sizeBytes, slot.modifiedMs)
 }

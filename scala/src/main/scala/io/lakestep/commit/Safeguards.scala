@@ -24,7 +24,7 @@ package io.lakestep.commit
  *   torn snapshot
  * @param checksKeptPins pinning again what a re-run keeps: it reads two snapshots
  */
-private[lakestep] final case class Amendments(
+private[lakestep] final case class Safeguards(
     closes: Boolean = true,
     decidesFirst: Boolean = true,
     marksBoundPins: Boolean = true,
@@ -42,6 +42,6 @@ private[lakestep] final case class Amendments(
     readsForgotten: Boolean = true,
     checksKeptPins: Boolean = true)
 
-private[lakestep] object Amendments {
-  val all: Amendments = Amendments()
+private[lakestep] object Safeguards {
+  val all: Safeguards = Safeguards()
 }
