@@ -12,9 +12,13 @@ import io.lakestep.sql.command.ResolveTransactionBlock
 import io.lakestep.sql.guard.TransactionGuard
 import io.lakestep.sql.parse.{LakestepParser, ParserOrder}
 import io.lakestep.sql.read.{ConsistentReads, NoteStatementTables}
-import io.lakestep.sql.redirect.{BaseFileNames, RedirectRelations, RedirectSaveAsTable, RedirectTables, SkipIfExists}
+import io.lakestep.sql.redirect.{
+  BaseFileNames, RedirectRelations, RedirectSaveAsTable, RedirectTables, SkipIfExists
+}
 import io.lakestep.sql.run.{StatementStrategy, WatchStatements}
-import io.lakestep.transaction.{Autocommit, CatalogSetting, InternalClones, NoBaseWrites, Transactions}
+import io.lakestep.transaction.{
+  Autocommit, CatalogSetting, InternalClones, NoBaseWrites, Transactions
+}
 
 /** What `LakestepExtensions` puts into a session, once it has found that Lakestep fits this Spark. */
 object SessionHooks {

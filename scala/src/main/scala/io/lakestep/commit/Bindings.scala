@@ -7,11 +7,11 @@ import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import io.lakestep.{Errors, Ids, Json}
-import io.lakestep.log.{ListedCommit, TableLog, TablePath}
+import io.lakestep.log.{ListedCommit, TableLog, TableRef}
 import io.lakestep.storage.{ObjectStores, PutOutcome}
 
 /** Which timeline a table belongs to; `log` names the log, whatever path leads to it. */
-final case class Binding(timeline: String, log: String, path: String)
+final case class Binding(timeline: String, log: String, path: TableRef)
 
 /**
  * Step 1: a table belongs to one timeline, the one that wrote it first, for ever.
@@ -27,7 +27,7 @@ private[commit] final class Bindings(
     safeguards: Safeguards,
     keep: String => Unit) {
 
-  private val known = new ConcurrentHashMap[String, Binding]
+  private val known = new ConcurrentHashMap[TableRef, Binding]
   private val durable = ConcurrentHashMap.newKeySet[Binding]
 
   /**
@@ -35,15 +35,14 @@ private[commit] final class Bindings(
    *
    * Conditions: LAKESTEP_TABLE_OF_ANOTHER_TIMELINE, LAKESTEP_TABLE_IS_A_COPY, LAKESTEP_TIMELINE_CORRUPT.
    */
-  def find(path: String): Option[Binding] = {
-    val table = TablePath.normalise(path)
+  def find(table: TableRef): Option[Binding] = {
     val found = Bindings.read(stores, table)
     found match {
       case Some(binding) if known.get(table) != binding =>
         if (safeguards.binds && !timelineId().contains(binding.timeline))
           throw Errors(
             "LAKESTEP_TABLE_OF_ANOTHER_TIMELINE",
-            "table" -> path,
+            "table" -> table.uri,
             "timeline" -> binding.timeline,
             "ours" -> timelineId().getOrElse("none")
           )
@@ -56,31 +55,30 @@ private[commit] final class Bindings(
   }
 
   /** Whether the table still has this binding: it was not dropped, nor made anew. */
-  def holds(path: String, binding: Binding): Boolean =
-    Bindings.read(stores, TablePath.normalise(path)).contains(binding)
+  def holds(table: TableRef, binding: Binding): Boolean =
+    Bindings.read(stores, table).contains(binding)
 
   /**
    * The table's binding, as it was when this client last read it; puts one when there is none. What
    * became of it since is for `holds` to tell. Durable, whoever put it. Conditions as `find`.
    */
-  def bind(path: String, timeline: String): Binding = {
-    val table = TablePath.normalise(path)
-    val binding = Option(known.get(table)).orElse(find(path)).getOrElse(put(table, timeline))
+  def bind(table: TableRef, timeline: String): Binding = {
+    val binding = Option(known.get(table)).orElse(find(table)).getOrElse(put(table, timeline))
     if (!durable.contains(binding)) {
-      keep(TablePath.binding(table))
+      keep(table.binding)
       durable.add(binding)
     }
     binding
   }
 
-  private def put(table: String, timeline: String): Binding = {
-    val file = TablePath.binding(table)
+  private def put(table: TableRef, timeline: String): Binding = {
+    val file = table.binding
     val node = Json
       .obj()
       .put("timeline", timeline)
       .put("log", ids.nextHex())
-      .put("path", table)
-    stores.forPath(table).putIfAbsent(file, (Json.text(node) + "\n").getBytes(UTF_8)) match {
+      .put("path", table.uri)
+    stores.forPath(table.uri).putIfAbsent(file, (Json.text(node) + "\n").getBytes(UTF_8)) match {
       case PutOutcome.Unknown(cause) if Bindings.read(stores, table).isEmpty =>
         throw Errors.caused("LAKESTEP_OUTCOME_UNKNOWN", cause, "file" -> file)
       case _ => observer.bound(table)
@@ -96,17 +94,17 @@ private[commit] final class Bindings(
    * Two paths to one log show the same files; one listing may be younger, so the original is
    * listed before and after.
    */
-  private def refuseCopy(table: String, binding: Binding): Unit = {
+  private def refuseCopy(table: TableRef, binding: Binding): Unit = {
     val stillThere =
       try Bindings.read(stores, binding.path).exists(_.log == binding.log)
       catch { case NonFatal(_) => false }
     if (stillThere && isOther(table, binding.path, Bindings.MostListings))
-      throw Errors("LAKESTEP_TABLE_IS_A_COPY", "table" -> table, "original" -> binding.path)
+      throw Errors("LAKESTEP_TABLE_IS_A_COPY", "table" -> table.uri, "original" -> binding.path.uri)
   }
 
   /** A log clean-up makes the listings differ, too: while the original loses files they say nothing. */
   @tailrec
-  private def isOther(table: String, original: String, attempts: Int): Boolean = {
+  private def isOther(table: TableRef, original: TableRef, attempts: Int): Boolean = {
     val before = listing(original)
     val here = listing(table)
     val after = listing(original)
@@ -115,8 +113,8 @@ private[commit] final class Bindings(
     else isOther(table, original, attempts - 1)
   }
 
-  private def listing(table: String): Set[ListedCommit] =
-    new TableLog(stores.forPath(table), table).tail(0).slots.toSet
+  private def listing(table: TableRef): Set[ListedCommit] =
+    new TableLog(stores.forPath(table.uri), table).tail(0).slots.toSet
 }
 
 private[commit] object Bindings {
@@ -125,14 +123,14 @@ private[commit] object Bindings {
   private val MostListings = 10
 
   /** What stands in the table's binding file. Condition: LAKESTEP_TIMELINE_CORRUPT. */
-  def read(stores: ObjectStores, table: String): Option[Binding] = {
-    val file = TablePath.binding(table)
-    stores.forPath(table).get(file).map { bytes =>
+  def read(stores: ObjectStores, table: TableRef): Option[Binding] = {
+    val file = table.binding
+    stores.forPath(table.uri).get(file).map { bytes =>
       try {
         val node = Json.parse(bytes)
         def field(name: String) = Option(node.get(name)).filter(_.isTextual).map(_.asText)
           .getOrElse(throw new java.io.IOException(s"its field $name is missing"))
-        Binding(field("timeline"), field("log"), field("path"))
+        Binding(field("timeline"), field("log"), TableRef(field("path")))
       } catch {
         case NonFatal(e) =>
           throw Errors.caused(

@@ -1,9 +1,9 @@
 package io.lakestep.commit
 
-import scala.util.Try
 import scala.util.control.NonFatal
 
-import io.lakestep.log.TablePath
+import io.lakestep.log.TableRef
+import scala.util.Try
 
 /**
  * What VACUUM TRANSACTIONS did.
@@ -39,12 +39,12 @@ private[commit] final class Collector(env: Environment, abort: Vector[String] =>
     timeline.refresh()
     val hasEnded = done ++ ended(old.filterNot(done))
     val removed = for ((path, segments) <- found; id <- segments if hasEnded(id)) yield {
-      stores.forPath(path).deleteFolder(TablePath.staging(path, id))
+      stores.forPath(path.uri).deleteFolder(path.staging(id))
       id
     }
     old.diff(aborted).filter(hasEnded).foreach(timeline.deleteRequested)
-    val temporary = found.map { case (path, _) => TablePath.temporary(path) } ++ timeline.temporary
-    val failed = staged.collect { case (path, Left(e)) => path -> e } ++
+    val temporary = found.map { case (path, _) => path.temporary } ++ timeline.temporary
+    val failed = staged.collect { case (path, Left(e)) => path.uri -> e } ++
       temporary.flatMap(folder =>
         Try(removeOld(folder, before)).failed.toOption.map(folder -> _)
       )
@@ -59,12 +59,12 @@ private[commit] final class Collector(env: Environment, abort: Vector[String] =>
   }
 
   /** Transactions with staged commits in a table, all of which are old. */
-  private def segments(path: String, log: String, before: Long): Vector[String] =
+  private def segments(path: TableRef, log: String, before: Long): Vector[String] =
     if (!Bindings.read(stores, path).exists(_.log == log)) Vector.empty
     else {
-      val store = stores.forPath(path)
-      store.folders(TablePath.stagings(path)).filter(Collector.Id.matches).filter { id =>
-        store.list(TablePath.staging(path, id), "").forall(_.modifiedMs < before)
+      val store = stores.forPath(path.uri)
+      store.folders(path.ownFolder).filter(Collector.Id.matches).filter { id =>
+        store.list(path.staging(id), "").forall(_.modifiedMs < before)
       }
     }
 

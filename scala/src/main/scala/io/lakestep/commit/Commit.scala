@@ -4,9 +4,14 @@ import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import io.lakestep.{Errors, Json, LakestepException}
-import io.lakestep.log.{CommitMark, FileAction, Flatten, ForeignWriters, LogCommit, LogTail, MarkKind, NetChanges, ReadSet, ListedCommit, StateMark, TableLog, TablePath}
+import io.lakestep.log.{
+  CommitMark, FileAction, Flatten, ForeignWriters, ListedCommit, LogCommit, LogTail, MarkKind,
+  NetChanges, ReadSet, StateMark, TableLog, TableRef
+}
 import io.lakestep.storage.PutOutcome
-import io.lakestep.timeline.{CommitEntry, Conflict, EntryRead, EntryTable, FileSums, RowIds, Rule, TimelineCodec, TimelineView}
+import io.lakestep.timeline.{
+  CommitEntry, Conflict, EntryRead, EntryTable, FileSums, RowIds, Rule, TimelineCodec, TimelineView
+}
 
 /**
  * Steps 4 to 6 of a transaction, then `Finish`.
@@ -89,8 +94,8 @@ private[commit] final class Commit(env: Environment, bindings: Bindings, finish:
     log(table.path).staged(txn.id, table.pin, table.stagedTo).map(flatten(txn, table, _))
       .toRight(gone(table.name, table.path))
 
-  private def gone(name: String, path: String): Conflict =
-    Conflict.overTable(Rule.TableGone, name, TablePath.normalise(path))
+  private def gone(name: String, path: TableRef): Conflict =
+    Conflict.overTable(Rule.TableGone, name, path)
 
   private def flatten(
       txn: BegunTransaction,
@@ -121,16 +126,20 @@ private[commit] final class Commit(env: Environment, bindings: Bindings, finish:
   /** The net actions, and every data file that they name, durable before the order point. */
   private def persist(txn: BegunTransaction, s: Staged): Unit = {
     val path = s.table.path
-    val store = stores.forPath(path)
-    if (s.binding.path != TablePath.normalise(path)) {
-      val staging = TablePath.staging(s.binding.path, txn.id)
-      val original = stores.forPath(s.binding.path)
+    val store = stores.forPath(path.uri)
+    if (s.binding.path != path) {
+      val staging = s.binding.path.staging(txn.id)
+      val original = stores.forPath(s.binding.path.uri)
       // Another log there is that of a table to which the name went: this one was renamed.
       if (original.list(staging, "0").isEmpty &&
         Bindings.read(stores, s.binding.path).exists(_.log == s.binding.log))
-        throw Errors("LAKESTEP_TABLE_IS_A_COPY", "table" -> path, "original" -> s.binding.path)
+        throw Errors(
+          "LAKESTEP_TABLE_IS_A_COPY",
+          "table" -> path.uri,
+          "original" -> s.binding.path.uri
+        )
     }
-    val file = TablePath.netActions(path, txn.id, s.changes.hash)
+    val file = path.netActions(txn.id, s.changes.hash)
     val bytes = s.changes.encode
     // Only the entry tells others of it.
     store.putUnannounced(file, bytes) match {
@@ -156,7 +165,7 @@ private[commit] final class Commit(env: Environment, bindings: Bindings, finish:
             "table" -> s.table.name
           )
       }
-      keep(made.flatMap(TablePath.foldersAbove(path, _)).distinct: _*)
+      keep(made.flatMap(path.foldersAbove(_)).distinct: _*)
     }
   }
 
@@ -336,13 +345,13 @@ private[commit] final class Commit(env: Environment, bindings: Bindings, finish:
     val isOurs = timeline.known.lastSlot(s.binding.log).contains(s.table.pin)
     val pinned = Option.unless(isOurs)(s.table.pin).filter(tail.slot(_).isDefined)
     keep((pinned ++ commits.filter(_.mark.isEmpty).map(_.version)).toSeq
-      .map(TablePath.slot(s.table.path, _)): _*)
+      .map(s.table.path.slot(_)): _*)
   }
 
   private def sameRows(s: Staged, commits: Vector[LogCommit], files: Vector[String]): Conflict = {
     val last = commits.reverseIterator.find(_.files.exists(f => files.contains(f.path)))
-    last.fold(Conflict.overTable(Rule.SameRows, s.table.name, s.log.path, files))(
-      conflict(Rule.SameRows, s.table.name, s.log.path, _, files)
+    last.fold(Conflict.overTable(Rule.SameRows, s.table.name, s.log.table, files))(
+      conflict(Rule.SameRows, s.table.name, s.log.table, _, files)
     )
   }
 
@@ -367,7 +376,7 @@ private[commit] final class Commit(env: Environment, bindings: Bindings, finish:
 
   /** What the transaction read cannot be told any more. */
   private def cleaned(name: String, log: TableLog): Conflict =
-    Conflict.overTable(Rule.LogCleanedUp, name, log.path)
+    Conflict.overTable(Rule.LogCleanedUp, name, log.table)
 
   @tailrec
   private def walk(
@@ -378,7 +387,7 @@ private[commit] final class Commit(env: Environment, bindings: Bindings, finish:
       ours: OurChanges,
       attempts: Int = 10): Either[Conflict, Walked] = {
     val tail = log.tail(pin)
-    def over(rule: Rule) = Left(Conflict.overTable(rule, name, log.path))
+    def over(rule: Rule) = Left(Conflict.overTable(rule, name, log.table))
     tail.head match {
       case None if pin < 0 => Right(Walked(tail, -1L, Vector.empty, ours.reads))
       case None => over(Rule.TableGone)
@@ -394,7 +403,7 @@ private[commit] final class Commit(env: Environment, bindings: Bindings, finish:
           val read = commits.flatten
           judge(ours, read) match {
             case Left((commit, finding)) =>
-              Left(conflict(finding.rule, name, log.path, commit, finding.files))
+              Left(conflict(finding.rule, name, log.table, commit, finding.files))
             case _ if hidesOthers(log, tail, read) => over(Rule.LogCleanedUp)
             case Right(now) => Right(Walked(tail, head, read, now.reads))
           }
@@ -431,7 +440,7 @@ private[commit] final class Commit(env: Environment, bindings: Bindings, finish:
       }
     }
     def isUnknown(mark: CommitMark) = tail.checkpoints.lastOption.exists { version =>
-      val state = states.stateAt(log.path, version)
+      val state = states.stateAt(log.table, version)
       !state.txnVersion(CommitMark.appId(timeline.id, state.metadataId))
         .exists(StateMark.of(_).entry >= mark.entry)
     }
@@ -489,7 +498,7 @@ private[commit] final class Commit(env: Environment, bindings: Bindings, finish:
   private def entryTable(s: Staged, c: Checked): EntryTable = EntryTable(
     log = s.binding.log,
     tableId = s.table.tableId,
-    path = TablePath.normalise(s.table.path),
+    path = s.table.path,
     name = s.table.name,
     metastore = s.table.metastore,
     pin = s.table.pin,

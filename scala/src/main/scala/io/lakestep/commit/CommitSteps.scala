@@ -1,6 +1,7 @@
 package io.lakestep.commit
 
 import io.lakestep.timeline.{CommitEntry, EntryTable, Outcome, RolledBack}
+import io.lakestep.log.TableRef
 
 /**
  * Is told of every numbered step of the protocol, so that a test can interleave or crash there.
@@ -13,13 +14,13 @@ trait CommitSteps {
   def requested(transaction: String): Unit = ()
 
   /** Step 1. */
-  def bound(tablePath: String): Unit = ()
+  def bound(tablePath: TableRef): Unit = ()
 
   /** Step 3. */
-  def pinned(transaction: String, tablePath: String, version: Long): Unit = ()
+  def pinned(transaction: String, tablePath: TableRef, version: Long): Unit = ()
 
   /** Step 4. */
-  def flattened(transaction: String, tablePath: String): Unit = ()
+  def flattened(transaction: String, tablePath: TableRef): Unit = ()
 
   /** Step 5a. */
   def timelineRead(transaction: String, next: Long): Unit = ()

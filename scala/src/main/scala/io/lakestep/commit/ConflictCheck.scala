@@ -1,6 +1,9 @@
 package io.lakestep.commit
 
-import io.lakestep.log.{Action, CommitMark, DomainMetadata, FileAction, LogCommit, MetaData, NetPart, Protocol, ReadSet, SetTransaction}
+import io.lakestep.log.{
+  Action, CommitMark, DomainMetadata, FileAction, LogCommit, MetaData, NetPart, Protocol, ReadSet,
+  SetTransaction
+}
 import io.lakestep.timeline.Rule
 
 /**

@@ -110,7 +110,7 @@ private[commit] final class Waiting(env: Environment) {
     Conflict(
       Rule.InFlight,
       table.fold("")(_.name),
-      table.fold("")(_.path),
+      table.fold("")(_.path.uri),
       user = Some(entry.transaction.user),
       timeMs = Some(entry.timeMs),
       otherTransaction = Some(entry.transaction.id),

@@ -4,9 +4,11 @@ import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import io.lakestep.{Clock, Errors, Ids, LakestepException}
-import io.lakestep.log.{DeletionVectors, StateReader, TablePath}
+import io.lakestep.log.{DeletionVectors, StateReader, TableRef}
 import io.lakestep.storage.{ObjectStores, PutOutcome}
-import io.lakestep.timeline.{AbortEntry, Aborting, CommitEntry, Completed, Conflict, EntryStatus, Timeline}
+import io.lakestep.timeline.{
+  AbortEntry, Aborting, CommitEntry, Completed, Conflict, EntryStatus, Timeline
+}
 
 /**
  * A database: the transactions over all tables that belong to one timeline.
@@ -90,17 +92,17 @@ final class Database private[lakestep] (
    *
    * @param notBelow newest version that this session has read or written, -1 for none
    */
-  def pin(txn: BegunTransaction, tablePath: String, notBelow: Long): Long =
+  def pin(txn: BegunTransaction, tablePath: TableRef, notBelow: Long): Long =
     pinned(txn, tablePath, notBelow).version
 
   /** As `pin`, with what tells the version from that of another table at the same path. */
-  def pinned(txn: BegunTransaction, tablePath: String, notBelow: Long): Pin =
+  def pinned(txn: BegunTransaction, tablePath: TableRef, notBelow: Long): Pin =
     pins(txn, tablePath, notBelow)
 
   /** Whether the table that was pinned is still at its path, as far as its log tells. */
-  def isThere(tablePath: String, pin: Pin): Boolean = pin.version < 0 || {
+  def isThere(tablePath: TableRef, pin: Pin): Boolean = pin.version < 0 || {
     val tail = env.log(tablePath).tail(pin.version)
-    def binding = Bindings.read(stores, TablePath.normalise(tablePath)).map(_.log)
+    def binding = Bindings.read(stores, tablePath).map(_.log)
     // Where the commit file was cleaned up before the pin, only the binding can tell.
     tail.head.exists(_ >= pin.version) && pin.isIn(tail) &&
     (pin.slot.isDefined || pin.isOf(binding))
@@ -114,7 +116,7 @@ final class Database private[lakestep] (
    * removes nothing.
    */
   def rerun(txn: BegunTransaction, touched: Seq[FirstTouch], conflict: Conflict): Option[Rerun] =
-    touched.find(t => TablePath.normalise(t.path) == TablePath.normalise(conflict.path)).map {
+    touched.find(_.path.uri == conflict.path).map {
       met =>
         helpAll()
         val base = timeline.known.snapshot
@@ -151,8 +153,8 @@ final class Database private[lakestep] (
    * an unfinished entry.
    */
   def consistent(
-      seen: Map[String, Long],
-      notBelow: Map[String, Long] = Map.empty): Map[String, Long] = {
+      seen: Map[TableRef, Long],
+      notBelow: Map[TableRef, Long] = Map.empty): Map[TableRef, Long] = {
     def bound = for {
       path <- seen.keySet
       binding <- bindingOf(path)
@@ -190,8 +192,8 @@ final class Database private[lakestep] (
   }
 
   /** None where no transaction can be: a query may read such a store beside others. */
-  private def bindingOf(path: String): Option[Binding] =
-    try Bindings.read(stores, TablePath.normalise(path))
+  private def bindingOf(path: TableRef): Option[Binding] =
+    try Bindings.read(stores, path)
     catch {
       case e: LakestepException if e.getCondition == "LAKESTEP_STORE_WITHOUT_PUT_IF_ABSENT" => None
     }
@@ -222,9 +224,9 @@ final class Database private[lakestep] (
    * ROLLBACK of a transaction that has no entry: removes its staged commits and its REQUESTED file,
    * never a data file. Idempotent.
    */
-  def discard(txn: BegunTransaction, tablePaths: Seq[String]): Unit = if (!txn.readOnly) {
-    atOnce(tablePaths) { path =>
-      stores.forPath(path).deleteFolder(TablePath.staging(TablePath.normalise(path), txn.id))
+  def discard(txn: BegunTransaction, tables: Seq[TableRef]): Unit = if (!txn.readOnly) {
+    atOnce(tables) { path =>
+      stores.forPath(path.uri).deleteFolder(path.staging(txn.id))
     }
     timeline.deleteRequested(txn.id)
   }
@@ -243,12 +245,11 @@ final class Database private[lakestep] (
    * again. What an earlier COMMIT made of them goes, too: the same changes of another version would
    * have its name. Idempotent.
    */
-  def dropStaged(txn: BegunTransaction, tablePath: String, versions: Seq[Long]): Unit =
+  def dropStaged(txn: BegunTransaction, tablePath: TableRef, versions: Seq[Long]): Unit =
     if (versions.nonEmpty) {
-      val table = TablePath.normalise(tablePath)
-      val store = stores.forPath(tablePath)
-      versions.foreach(version => store.delete(TablePath.stagedSlot(table, txn.id, version)))
-      val folder = TablePath.staging(table, txn.id)
+      val store = stores.forPath(tablePath.uri)
+      versions.foreach(version => store.delete(tablePath.stagedSlot(txn.id, version)))
+      val folder = tablePath.staging(txn.id)
       store.list(folder, "commit-").map(_.name).filter(_.startsWith("commit-"))
         .foreach(name => store.delete(s"$folder/$name"))
     }
@@ -268,9 +269,9 @@ final class Database private[lakestep] (
    * One small read for a table that no transaction of this timeline has written, and another one
    * for others. Says whether there were any. Condition: LAKESTEP_ENTRY_UNFINISHED, naming the entry and its tables.
    */
-  def helpBeforeWrite(tablePath: String): Boolean = {
+  def helpBeforeWrite(tablePath: TableRef): Boolean = {
     val entries = for {
-      binding <- Bindings.read(stores, TablePath.normalise(tablePath)).toVector
+      binding <- Bindings.read(stores, tablePath).toVector
       if timeline.existingId.contains(binding.timeline)
       view = timeline.refresh()
       entry <- view.unfinished
@@ -393,7 +394,7 @@ object Database {
       observer: CommitSteps,
       options: DatabaseOptions,
       safeguards: Safeguards): Database = {
-    val base = TablePath.normalise(root)
+    val base = TableRef(root).uri
     val timeline = new Timeline(
       stores.forPath(base),
       base,

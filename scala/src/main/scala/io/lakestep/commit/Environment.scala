@@ -3,7 +3,10 @@ package io.lakestep.commit
 import scala.util.control.NonFatal
 
 import io.lakestep.{Clock, Errors, Ids, Json, LakestepException}
-import io.lakestep.log.{CommitMark, DeletionVectors, LogCommit, LogTail, NetChanges, ListedCommit, StateReader, TableLog, TablePath, TableState}
+import io.lakestep.log.{
+  CommitMark, DeletionVectors, LogCommit, LogTail, NetChanges, ListedCommit, StateReader, TableLog,
+  TableRef, TableState
+}
 import io.lakestep.storage.ObjectStores
 import io.lakestep.timeline.{CommitEntry, Conflict, EntryTable, Rule, SlotStamp, Timeline}
 
@@ -19,7 +22,7 @@ private[commit] final class Environment(
     val options: DatabaseOptions,
     val safeguards: Safeguards) {
 
-  def log(path: String): TableLog = new TableLog(stores.forPath(path), path)
+  def log(table: TableRef): TableLog = new TableLog(stores.forPath(table.uri), table)
 
   /** The same work on different tables, at once; throws the first failure when all have ended. */
   def inParallel[A, B](items: Vector[A])(work: A => B): Vector[B] = {
@@ -34,7 +37,7 @@ private[commit] final class Environment(
    * Condition: LAKESTEP_STAGED_COMMIT_LOST.
    */
   def changes(entry: CommitEntry, table: EntryTable): NetChanges = {
-    val file = TablePath.netActions(table.path, entry.transaction.id, table.actionsHash)
+    val file = table.path.netActions(entry.transaction.id, table.actionsHash)
     def lost(reason: String) = Errors(
       "LAKESTEP_STAGED_COMMIT_LOST",
       "file" -> file,
@@ -42,7 +45,7 @@ private[commit] final class Environment(
       "transaction" -> entry.transaction.id,
       "reason" -> reason
     )
-    val bytes = stores.forPath(table.path).get(file).getOrElse(throw lost("it is missing"))
+    val bytes = stores.forPath(table.path.uri).get(file).getOrElse(throw lost("it is missing"))
     val changes = NetChanges.decode(file, bytes)
     if (changes.hash != table.actionsHash) throw lost("its actions are not those of the entry")
     changes
@@ -50,7 +53,7 @@ private[commit] final class Environment(
 
   /** Whether the entry's log is not at its path any more: dropped, or another table is there now. */
   def isAnotherLog(table: EntryTable): Boolean =
-    !Bindings.read(stores, TablePath.normalise(table.path)).exists(_.log == table.log)
+    !Bindings.read(stores, table.path).exists(_.log == table.log)
 
   /**
    * Whether the log that was listed is not the one that the entry was validated against. The commit
@@ -76,7 +79,7 @@ private[commit] final class Environment(
   def conflict(
       rule: Rule,
       table: String,
-      path: String,
+      path: TableRef,
       commit: LogCommit,
       files: Vector[String]): Conflict = Conflict.overTable(rule, table, path, files).copy(
     version = Some(commit.version),

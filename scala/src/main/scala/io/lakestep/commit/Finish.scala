@@ -3,7 +3,7 @@ package io.lakestep.commit
 import scala.util.control.NonFatal
 
 import io.lakestep.LakestepException
-import io.lakestep.log.{NetChanges, TablePath}
+import io.lakestep.log.NetChanges
 import io.lakestep.timeline.{Aborting, CommitEntry, Completed, Conflict, Outcome, RolledBack, Rule}
 
 /**
@@ -166,7 +166,7 @@ private[commit] final class Finish(env: Environment) {
     val id = entry.transaction.id
     attempt(observer.beforeCleanUp(id))
     attempt(inParallel(entry.tables) { t =>
-      attempt(stores.forPath(t.path).deleteFolder(TablePath.staging(t.path, id)))
+      attempt(stores.forPath(t.path.uri).deleteFolder(t.path.staging(id)))
     })
     attempt(timeline.deleteRequested(id))
   }

@@ -5,7 +5,7 @@ import java.util.concurrent.ConcurrentHashMap
 import scala.annotation.tailrec
 
 import io.lakestep.Errors
-import io.lakestep.log.{CommitMark, LogTail, StateMark, TableLog, TablePath}
+import io.lakestep.log.{CommitMark, LogTail, StateMark, TableLog, TableRef}
 import io.lakestep.timeline.{CommitEntry, Completed, EntryStatus, LastMark, TimelineView}
 
 /**
@@ -29,7 +29,7 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
    * Conditions: LAKESTEP_TABLE_OF_ANOTHER_TIMELINE, LAKESTEP_TABLE_OVERWRITTEN,
    * LAKESTEP_SNAPSHOT_BEHIND_SESSION, LAKESTEP_SNAPSHOT_GONE, LAKESTEP_NOT_A_TABLE.
    */
-  def apply(txn: BegunTransaction, path: String, notBelow: Long): Pin = {
+  def apply(txn: BegunTransaction, path: TableRef, notBelow: Long): Pin = {
     val binding = bindings.find(path)
     val table = log(path)
     val floor = binding.filter(_ => safeguards.marksBoundPins)
@@ -46,7 +46,7 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
       .flatMap(b => ceilingOf(txn, b.log, table, tail, head)).getOrElse(head).min(head)
     if (lowest > ceiling) throw Errors(
       "LAKESTEP_SNAPSHOT_BEHIND_SESSION",
-      "table" -> path,
+      "table" -> path.uri,
       "version" -> lowest.toString,
       "snapshot" -> txn.snapshot.toString
     )
@@ -109,8 +109,9 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
     else
       table.read(version) match {
         case None =>
-          val below = tail.checkpoints.find(_ >= version).getOrElse(throw gone(table.path, version))
-          if (isMarked(table.path, tableId, below, snapshot)) throw gone(table.path, version)
+          val below =
+            tail.checkpoints.find(_ >= version).getOrElse(throw gone(table.table, version))
+          if (isMarked(table.table, tableId, below, snapshot)) throw gone(table.table, version)
           firstMark(table, tail, tableId, below + 1, head, snapshot)
         case Some(c)
             if c.mark.exists(m => timeline.existingId.contains(m.timeline) && m.entry > snapshot) =>
@@ -119,7 +120,7 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
       }
 
   /** Whether a version, whose log was cleaned up, may hold a commit of an entry after the snapshot. */
-  private def isMarked(path: String, tableId: String, version: Long, snapshot: Long): Boolean = {
+  private def isMarked(path: TableRef, tableId: String, version: Long, snapshot: Long): Boolean = {
     val state = states.stateAt(path, version)
     state.metadataId != tableId ||
     state.txnVersion(CommitMark.appId(timeline.id, tableId))
@@ -134,8 +135,8 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
     if (verifiedFloors.get(log) != floor) {
       table.read(floor.slot).foreach { commit =>
         val isOurs = commit.mark.exists(m => m.timeline == timeline.id && m.entry == floor.entry)
-        if (!isOurs && !isInState(txn, log, table.path, floor))
-          throw overwritten(table.path, floor.slot)
+        if (!isOurs && !isInState(txn, log, table.table, floor))
+          throw overwritten(table.table, floor.slot)
       }
       verifiedFloors.put(log, floor)
       ()
@@ -144,7 +145,7 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
   private def isInState(
       txn: BegunTransaction,
       log: String,
-      path: String,
+      path: TableRef,
       floor: LastMark): Boolean =
     txn.base.logs.get(log).exists { state =>
       states.stateAt(path, floor.slot).txnVersion(CommitMark.appId(timeline.id, state.tableId))
@@ -171,16 +172,16 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
     down(ceiling, stamped = true)
   }
 
-  private def notATable(path: String, table: TableLog, lowest: Long): Throwable =
-    if (lowest <= 0 || table.isGone) Errors("LAKESTEP_NOT_A_TABLE", "table" -> path)
+  private def notATable(path: TableRef, table: TableLog, lowest: Long): Throwable =
+    if (lowest <= 0 || table.isGone) Errors("LAKESTEP_NOT_A_TABLE", "table" -> path.uri)
     else overwritten(path, lowest)
 
-  private def overwritten(path: String, version: Long): Throwable = Errors(
+  private def overwritten(path: TableRef, version: Long): Throwable = Errors(
     "LAKESTEP_TABLE_OVERWRITTEN",
-    "table" -> path,
-    "file" -> TablePath.slot(path, version)
+    "table" -> path.uri,
+    "file" -> path.slot(version)
   )
 
-  private def gone(path: String, version: Long): Throwable =
-    Errors("LAKESTEP_SNAPSHOT_GONE", "table" -> path, "version" -> version.toString)
+  private def gone(path: TableRef, version: Long): Throwable =
+    Errors("LAKESTEP_SNAPSHOT_GONE", "table" -> path.uri, "version" -> version.toString)
 }

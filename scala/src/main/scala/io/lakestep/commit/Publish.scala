@@ -4,7 +4,10 @@ import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import io.lakestep.Errors
-import io.lakestep.log.{CommitMark, DomainMetadata, ForeignWriters, LogCommit, LogTail, MarkKind, MarkStatus, NetChanges, Protocol, ReadSet, RowTracking, ListedCommit, StateMark, TableLog, TablePath, TableState}
+import io.lakestep.log.{
+  CommitMark, DomainMetadata, ForeignWriters, LogCommit, LogTail, MarkKind, MarkStatus, NetChanges,
+  Protocol, ReadSet, RowTracking, ListedCommit, StateMark, TableLog, TableState
+}
 import io.lakestep.storage.PutOutcome
 import io.lakestep.timeline.{CommitEntry, Conflict, EntryTable, Rule, SlotStamp}
 
@@ -119,7 +122,7 @@ private[commit] final class Publish(env: Environment) {
   /** The vote, once every commit that it counts on is durable, also those that others put. */
   private def published(job: Job, walk: Walk): Vote = {
     val theirs = walk.slots.filterNot(walk.put)
-    keep(theirs.map(TablePath.slot(job.table.path, _)): _*)
+    keep(theirs.map(job.table.path.slot(_)): _*)
     Vote.Published(walk.slots)
   }
 
@@ -137,9 +140,9 @@ private[commit] final class Publish(env: Environment) {
         val actions = job.table.reserve.filter(_ => walk.part == 0)
           .map(p => PublishedCommit.reserve(Protocol(p), job.table, mark, place))
           .getOrElse(PublishedCommit.publish(job.changes, job.table, mark, place))
-        val store = stores.forPath(job.table.path)
+        val store = stores.forPath(job.table.path.uri)
         observer.beforePublish(job.entry, job.table, walk.part, slot)
-        store.putIfAbsent(TablePath.slot(job.table.path, slot), TableLog.text(actions)) match {
+        store.putIfAbsent(job.table.path.slot(slot), TableLog.text(actions)) match {
           case PutOutcome.Created =>
             observer.published(job.entry, job.table, walk.part, slot)
             val now = job.log.tail(walk.cursor)
@@ -199,7 +202,11 @@ private[commit] final class Publish(env: Environment) {
   private def probed(log: TableLog, cursor: Long): LogTail = {
     val slots = Iterator.from(1).map(i => cursor + i).takeWhile(v => log.read(v).isDefined)
       .map(v => ListedCommit(v, 0L, 0L)).toVector
-    LogTail(cursor, if (slots.isEmpty) Vector(ListedCommit(cursor, 0L, 0L)) else slots, Vector.empty)
+    LogTail(
+      cursor,
+      if (slots.isEmpty) Vector(ListedCommit(cursor, 0L, 0L)) else slots,
+      Vector.empty
+    )
   }
 
   /** The folder holds another log than the one that was validated. */
@@ -233,7 +240,7 @@ private[commit] final class Publish(env: Environment) {
             m.transaction != job.entry.transaction.id =>
         throw Errors(
           "LAKESTEP_TIMELINE_CORRUPT",
-          "file" -> TablePath.slot(job.table.path, commit.version),
+          "file" -> job.table.path.slot(commit.version),
           "reason" -> (s"it is of entry ${m.entry}, but of transaction ${m.transaction}: the folder of " +
             "the database was copied, and both copies are in use")
         )

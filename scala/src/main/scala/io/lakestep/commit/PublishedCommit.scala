@@ -2,7 +2,10 @@ package io.lakestep.commit
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 
-import io.lakestep.log.{Action, CommitInfo, CommitMark, ForeignWriters, MarkKind, MetaData, NetChanges, Protocol, RemoveFile, RowTracking}
+import io.lakestep.log.{
+  Action, CommitInfo, CommitMark, ForeignWriters, MarkKind, MetaData, NetChanges, Protocol,
+  RemoveFile, RowTracking
+}
 import io.lakestep.timeline.EntryTable
 
 /**
@@ -26,7 +29,11 @@ private[commit] object PublishedCommit {
     def inCommitTimestampMs: Long = previousMs.fold(nowMs)(p => nowMs.max(p + 1))
   }
 
-  def publish(changes: NetChanges, table: EntryTable, mark: CommitMark, place: Place): Vector[Action] = {
+  def publish(
+      changes: NetChanges,
+      table: EntryTable,
+      mark: CommitMark,
+      place: Place): Vector[Action] = {
     val part = changes.parts(mark.part - 1)
     val stamped = keepsTimestamps(changes, table, mark.part)
     val placed = table.rowIds.fold(part.actions) { ids =>
@@ -50,7 +57,11 @@ private[commit] object PublishedCommit {
   }
 
   /** The fence of a table with this protocol: foreign writers that begin after it refuse to write. */
-  def reserve(protocol: Protocol, table: EntryTable, mark: CommitMark, place: Place): Vector[Action] =
+  def reserve(
+      protocol: Protocol,
+      table: EntryTable,
+      mark: CommitMark,
+      place: Place): Vector[Action] =
     head(operation("LAKESTEP RESERVE", mark), table, mark, place, table.inCommitTimestamps) :+
       ForeignWriters.fenced(protocol)
 

@@ -2,7 +2,10 @@ package io.lakestep.commit
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 
-import io.lakestep.log.{Action, AddFile, DeletionVectors, Flatten, LogCommit, NetChanges, RemoveFile, VectorChange}
+import io.lakestep.log.{
+  Action, AddFile, DeletionVectors, Flatten, LogCommit, NetChanges, RemoveFile, TableRef,
+  VectorChange
+}
 
 /**
  * Row level: two transactions that took different rows out of one file by deletion vectors are no
@@ -50,7 +53,7 @@ private[commit] object RowMerge {
         own,
         dv
       )).unzip
-      vectors.merge(changes.table, both) match {
+      vectors.merge(TableRef(changes.table), both) match {
         case Left(same) => Left(same.map(_.path))
         case Right(merged) =>
           val later = files.map(_.path).zip(files.zip(merged)).toMap

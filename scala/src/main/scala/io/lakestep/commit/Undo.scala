@@ -3,7 +3,10 @@ package io.lakestep.commit
 import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
-import io.lakestep.log.{AddFile, CommitMark, ForeignWriters, LogCommit, LogTail, MarkKind, MarkStatus, MetaData, NetChanges, Protocol, StateMark, TableLog, TablePath, TableState}
+import io.lakestep.log.{
+  AddFile, CommitMark, ForeignWriters, LogCommit, LogTail, MarkKind, MarkStatus, MetaData,
+  NetChanges, Protocol, StateMark, TableLog, TableState
+}
 import io.lakestep.storage.PutOutcome
 import io.lakestep.timeline.{CommitEntry, EntryTable, RolledBackTable}
 
@@ -25,7 +28,16 @@ private[commit] final class Undo(env: Environment) {
     lazy val changes: NetChanges = env.changes(entry, table)
     val appId: String = CommitMark.appId(timeline.id, table.tableId)
     def mark(kind: MarkKind, lifts: Boolean): CommitMark =
-      CommitMark(timeline.id, entry.number, entry.transaction.id, index, 1, table.parts, kind, lifts)
+      CommitMark(
+        timeline.id,
+        entry.number,
+        entry.transaction.id,
+        index,
+        1,
+        table.parts,
+        kind,
+        lifts
+      )
     def isOwn(commit: LogCommit): Boolean =
       commit.mark.exists(_.isOf(timeline.id, entry.number, index))
   }
@@ -56,7 +68,7 @@ private[commit] final class Undo(env: Environment) {
       throw unfinished(job.entry, s"other writers of ${job.table.name} took every slot")
     look(job, attempts) match {
       case Done(settled) =>
-        settled.version.foreach(version => keep(TablePath.slot(job.table.path, version)))
+        settled.version.foreach(version => keep(job.table.path.slot(version)))
         settled
       case Put(_, MarkKind.Close, _, _, _) if !safeguards.closes =>
         RolledBackTable("closed", None, Vector.empty)
@@ -68,9 +80,9 @@ private[commit] final class Undo(env: Environment) {
         val mark = job.mark(kind, lifts = kind == MarkKind.Close && plan.actions.nonEmpty)
         val actions =
           PublishedCommit.settle(plan.actions, plan.residue, stamped, job.table, mark, place)
-        val store = stores.forPath(job.table.path)
+        val store = stores.forPath(job.table.path.uri)
         observer.beforeSettle(job.entry, job.table, slot)
-        store.putIfAbsent(TablePath.slot(job.table.path, slot), TableLog.text(actions)) match {
+        store.putIfAbsent(job.table.path.slot(slot), TableLog.text(actions)) match {
           case PutOutcome.Created =>
             observer.settled(job.entry, job.table, slot)
             loop(job, attempts - 1, unclear)
@@ -250,15 +262,15 @@ private[commit] final class Undo(env: Environment) {
     }
     // The listing after the reading.
     lazy val before = read.filterNot(_ => isDoubtful)
-    val store = stores.forPath(path)
+    val store = stores.forPath(path.uri)
     UndoPlan.Surroundings(
       originals = paths =>
         before.fold(Map.empty[String, AddFile])(_.liveFiles(paths).view.mapValues(_.add).toMap),
       before = before,
       header = job.changes.before,
       exists = f =>
-        store.exists(TablePath.dataFile(path, f.path)) &&
-          f.deletionVector.flatMap(TablePath.deletionVectorFile(path, _)).forall(store.exists),
+        store.exists(path.dataFile(f.path)) &&
+          f.deletionVector.flatMap(path.deletionVectorFile(_)).forall(store.exists),
       fits = now =>
         job.table.metaDataHash.contains(hashOf(now.body)) ||
           job.changes.before.map(_.metaData).orElse(before.map(_.metaData)).exists(_.isFitFor(now)),

@@ -6,7 +6,11 @@ import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import io.lakestep.Json
-import io.lakestep.log.{Action, AddFile, CommitMark, DomainMetadata, FileAction, Flatten, ForeignWriters, LogCommit, MetaData, NetChanges, PinnedHeader, Protocol, RemoveFile, ReplayedState, SetTransaction, TableState}
+import io.lakestep.log.{
+  Action, AddFile, CommitMark, DomainMetadata, FileAction, Flatten, ForeignWriters, LogCommit,
+  MetaData, NetChanges, PinnedHeader, Protocol, RemoveFile, ReplayedState, SetTransaction,
+  TableState
+}
 
 /** The actions that take a published change back, and what they cannot take back. */
 private[commit] final case class UndoPlan(actions: Vector[Action], residue: Vector[String])

@@ -1,6 +1,6 @@
 package io.lakestep.commit
 
-import io.lakestep.log.{LogTail, PinnedHeader, ReadSet}
+import io.lakestep.log.{LogTail, PinnedHeader, ReadSet, TableRef}
 import io.lakestep.timeline.{CommitEntry, Conflict, Requested, SlotStamp, TimelineSnapshot}
 
 /**
@@ -55,7 +55,7 @@ final case class Pin(version: Long, slot: Option[SlotStamp], log: Option[String]
 }
 
 /** A table that an open transaction has met: its pin, and the number of the first statement on it. */
-final case class FirstTouch(path: String, pin: Pin, statement: Int)
+final case class FirstTouch(path: TableRef, pin: Pin, statement: Int)
 
 /** From which statement on a transaction is run again, and the transaction on its new snapshot. */
 final case class Rerun(statement: Int, txn: BegunTransaction)
@@ -76,7 +76,7 @@ final case class Rerun(statement: Int, txn: BegunTransaction)
  *   is known by its binding and by what was staged alone
  */
 final case class WrittenTable(
-    path: String,
+    path: TableRef,
     name: String,
     tableId: String,
     pin: Long,
@@ -96,7 +96,7 @@ final case class WrittenTable(
 
 /** A table that a transaction read and did not write; counts under SERIALIZABLE. */
 final case class ReadTable(
-    path: String,
+    path: TableRef,
     name: String,
     pin: Long,
     reads: ReadSet,
@@ -112,7 +112,7 @@ object CommitOutcome {
       extends CommitOutcome {
 
     /** The published versions of each written table, by its path. */
-    def published: Map[String, Vector[Long]] = entry.tables.map(_.path).zip(slots).toMap
+    def published: Map[TableRef, Vector[Long]] = entry.tables.map(_.path).zip(slots).toMap
   }
 
   /** No statement changed anything. */

@@ -287,7 +287,9 @@ final case class CommitInfo(body: ObjectNode) extends Action {
 
   /** Our mark, when this commit is one of ours. */
   def mark: Option[CommitMark] =
-    Option(body.get(CommitMark.Field)).collect { case o: ObjectNode => o }.flatMap(CommitMark.decode)
+    Option(
+      body.get(CommitMark.Field)
+    ).collect { case o: ObjectNode => o }.flatMap(CommitMark.decode)
 }
 
 /** A kind of action that this code has no rule for. */

@@ -20,11 +20,11 @@ trait DeletionVectors {
   /**
    * Deletion vectors that hold the rows of both changes of each file.
    *
-   * @param table path of the table, below which a file may be put
+   * @param table the table, below which a file may be put
    * @return descriptors in the order given; else the changes that took the same rows, or that
    *         brought rows back
    */
   def merge(
-      table: String,
+      table: TableRef,
       changes: Vector[VectorChange]): Either[Vector[VectorChange], Vector[ObjectNode]]
 }

@@ -20,7 +20,7 @@ object Flatten {
   /** What flattening has to know about the table; see `NetChanges`. */
   final case class Table(
       name: String,
-      path: String,
+      path: TableRef,
       pin: Long,
       rowTracking: Boolean,
       pinned: Option[PinnedHeader])
@@ -45,7 +45,7 @@ object Flatten {
   }
 
   private def result(transaction: String, table: Table, parts: Vector[NetPart]): NetChanges = {
-    val all = NetChanges(transaction, table.path, table.pin, parts, None)
+    val all = NetChanges(transaction, table.path.uri, table.pin, parts, None)
     if (all.changesHeader) all.copy(before = table.pinned) else all
   }
 
@@ -132,7 +132,13 @@ object Flatten {
       case Vector() => Json.obj().put("operation", "TRANSACTION")
       case several => united(several)
     }
-    Seq(CommitMark.Field, "inCommitTimestamp", "timestamp", "txnId", "readVersion").foreach(body.remove)
+    Seq(
+      CommitMark.Field,
+      "inCommitTimestamp",
+      "timestamp",
+      "txnId",
+      "readVersion"
+    ).foreach(body.remove)
     Option(body.get("operationParameters")).collect { case o: ObjectNode =>
       o.properties.removeIf(e => e.getValue.asText.contains(s"$OverlayScheme//"))
     }

@@ -44,9 +44,9 @@ final case class NetChanges(
    * The files that the transaction made for a part, from the first one or a later one on; a file that
    * only gets a deletion vector is older.
    *
-   * @param path of the table
+   * @param table where it lies
    */
-  def madeFiles(path: String, from: Int = 1): Vector[String] = {
+  def madeFiles(table: TableRef, from: Int = 1): Vector[String] = {
     val (_, older) = parts.foldLeft((Set.empty[String], Set.empty[String])) {
       case ((made, older), part) =>
         val removed = part.removes.map(_.path).toSet -- made
@@ -54,9 +54,9 @@ final case class NetChanges(
     }
     parts.drop(from - 1).flatMap(_.actions).flatMap {
       case a: AddFile =>
-        Option.when(!older(a.path))(TablePath.dataFile(path, a.path)).toVector ++
-          a.deletionVector.flatMap(TablePath.deletionVectorFile(path, _))
-      case c: ChangeFile => Vector(TablePath.dataFile(path, c.path))
+        Option.when(!older(a.path))(table.dataFile(a.path)).toVector ++
+          a.deletionVector.flatMap(table.deletionVectorFile(_))
+      case c: ChangeFile => Vector(table.dataFile(c.path))
       case _ => Vector.empty
     }.distinct
   }

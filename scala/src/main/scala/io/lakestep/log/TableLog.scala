@@ -51,7 +51,7 @@ final case class LogTail(from: Long, slots: Vector[ListedCommit], checkpoints: V
 }
 
 /** The log of one table: its commits and checkpoints, read through an `ObjectStore`. */
-final class TableLog(store: ObjectStore, val path: String) {
+final class TableLog(store: ObjectStore, val table: TableRef) {
   import TableLog._
 
   /**
@@ -60,9 +60,11 @@ final class TableLog(store: ObjectStore, val path: String) {
    */
   def tail(version: Long): LogTail = {
     val from = version.max(0L)
-    val files = store.list(TablePath.log(path), f"$from%020d")
+    val files = store.list(table.log, f"$from%020d")
     val named = files.map(f => f -> LogFileName(f.name))
-    val slots = named.collect { case (f, LogFileName.Commit(v)) => ListedCommit(v, f.sizeBytes, f.modifiedMs) }
+    val slots = named.collect { case (f, LogFileName.Commit(v)) =>
+      ListedCommit(v, f.sizeBytes, f.modifiedMs)
+    }
     val checkpoints = named.collect { case (_, LogFileName.Checkpoint(v)) => v }.distinct
     LogTail(from, fillHoles(slots), checkpoints)
   }
@@ -83,8 +85,8 @@ final class TableLog(store: ObjectStore, val path: String) {
       found: Vector[ListedCommit] = Vector.empty): Vector[ListedCommit] =
     if (version >= until) found
     else {
-      val name = TablePath.slotName(version)
-      store.list(TablePath.log(path), name).headOption.filter(_.name == name) match {
+      val name = LogFileName.commitName(version)
+      store.list(table.log, name).headOption.filter(_.name == name) match {
         case Some(f) =>
           lookUp(version + 1, until, found :+ ListedCommit(version, f.sizeBytes, f.modifiedMs))
         case None => found
@@ -93,15 +95,15 @@ final class TableLog(store: ObjectStore, val path: String) {
 
   /** Whether anything is left of the log. */
   def isGone: Boolean =
-    !store.list(TablePath.log(path), "0").map(f => LogFileName(f.name)).exists {
+    !store.list(table.log, "0").map(f => LogFileName(f.name)).exists {
       case _: LogFileName.Commit | _: LogFileName.Checkpoint => true
       case _ => false
     }
 
   /** The commit in a slot, or nothing when the slot is empty. Condition: LAKESTEP_LOG_CORRUPT. */
   def read(version: Long): Option[LogCommit] =
-    store.get(TablePath.slot(path, version)).map { bytes =>
-      LogCommit(version, parse(TablePath.slot(path, version), bytes))
+    store.get(table.slot(version)).map { bytes =>
+      LogCommit(version, parse(table.slot(version), bytes))
     }
 
   /**
@@ -111,7 +113,7 @@ final class TableLog(store: ObjectStore, val path: String) {
    */
   def staged(segment: String, pin: Long, last: Long): Option[Vector[LogCommit]] = {
     val commits = (pin + 1 to last).toVector.map { version =>
-      val file = TablePath.stagedSlot(path, segment, version)
+      val file = table.stagedSlot(segment, version)
       store.get(file).map(bytes => LogCommit(version, parse(file, bytes)))
     }
     Option.when(commits.forall(_.isDefined))(commits.flatten)
@@ -119,6 +121,7 @@ final class TableLog(store: ObjectStore, val path: String) {
 }
 
 object TableLog {
+
   /** The actions of a file of JSON lines. Condition: LAKESTEP_LOG_CORRUPT, naming the file. */
   def parse(file: String, bytes: Array[Byte]): Vector[Action] =
     try new String(bytes, UTF_8).linesIterator.filterNot(_.isBlank).map(Action.parse).toVector

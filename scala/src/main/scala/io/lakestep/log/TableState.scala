@@ -31,7 +31,7 @@ trait TableState {
  * Throws when there is no such version any more.
  */
 trait StateReader {
-  def stateAt(tablePath: String, version: Long): TableState
+  def stateAt(table: TableRef, version: Long): TableState
 }
 
 /** A state made by replaying actions in the order of the log. */

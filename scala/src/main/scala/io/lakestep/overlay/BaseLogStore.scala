@@ -15,7 +15,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 import io.lakestep.{Errors, RuntimeContract}
-import io.lakestep.log.{ForeignWriters, LogFileName, MarkKind, TableLog}
+import io.lakestep.log.{ForeignWriters, LogFileName, MarkKind, TableLog, TableRef}
 import io.lakestep.storage.{HadoopStores, StoreKind, TemporaryFiles}
 
 /**
@@ -81,9 +81,11 @@ class BaseLogStore(configuration: Configuration) extends LogStore(configuration)
    */
   private def meetsFence(commit: Path, hadoopConf: Configuration): Boolean =
     try {
-      val table = tableOf(commit).toUri.toString
-      val log = new TableLog(new HadoopStores(hadoopConf).forPath(table), table)
-      Iterator.iterate(LogFileName.version(commit.getName))(_ + 1).map(log.read).takeWhile(_.isDefined)
+      val table = TableRef(tableOf(commit).toUri.toString)
+      val log = new TableLog(new HadoopStores(hadoopConf).forPath(table.uri), table)
+      Iterator.iterate(
+        LogFileName.version(commit.getName)
+      )(_ + 1).map(log.read).takeWhile(_.isDefined)
         .flatten.exists(_.mark.exists(_.kind == MarkKind.Reserve))
     } catch { case NonFatal(_) => false }
 

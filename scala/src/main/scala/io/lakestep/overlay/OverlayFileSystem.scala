@@ -101,7 +101,8 @@ class OverlayFileSystem extends FileSystem {
           view(log).locate(name).orElse(takenCheckpoint(path, LogFileName(name)))
         case LogPlace.DeepInLog(_, LogFileName.SidecarFolder, base) =>
           status(base).orElse(takenCheckpoint(path, LogFileName.Checkpoint(chain.pin + 1)))
-        case LogPlace.DeepInLog(_, top, base) if LogFileName(top) != LogFileName.Hidden => status(base)
+        case LogPlace.DeepInLog(_, top, base) if LogFileName(top) != LogFileName.Hidden =>
+          status(base)
         case _: LogPlace.DeepInLog => None
       }
     }.map(OverlayStatus(_, path))

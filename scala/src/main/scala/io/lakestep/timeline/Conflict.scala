@@ -1,5 +1,7 @@
 package io.lakestep.timeline
 
+import io.lakestep.log.TableRef
+
 /**
  * Why a transaction is not committed.
  *
@@ -108,9 +110,9 @@ object Conflict {
   def overTable(
       rule: Rule,
       table: String,
-      path: String,
+      path: TableRef,
       files: Vector[String] = Vector.empty): Conflict =
-    Conflict(rule, table, path, files = files.take(MaxFiles))
+    Conflict(rule, table, path.uri, files = files.take(MaxFiles))
 
   /** Over the timeline: entry `number` was first. */
   def overEntry(rule: Rule, number: Long): Conflict =

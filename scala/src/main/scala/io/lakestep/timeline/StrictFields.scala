@@ -53,7 +53,8 @@ private[timeline] final class StrictFields(file: String, val tree: ObjectNode) {
 
   def children(name: String): Vector[StrictFields] = objects(name).map(new StrictFields(file, _))
 
-  def optChildren(name: String): Option[Vector[StrictFields]] = present(name).map(_ => children(name))
+  def optChildren(name: String): Option[Vector[StrictFields]] =
+    present(name).map(_ => children(name))
 
   def optStrings(name: String): Option[Vector[String]] = present(name).map(_ => strings(name))
 

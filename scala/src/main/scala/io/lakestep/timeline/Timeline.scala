@@ -277,7 +277,8 @@ final class Timeline(
     @tailrec
     def attempt(left: Int): A = store.putIfAbsent(file, bytes) match {
       case PutOutcome.Created => value
-      case PutOutcome.AlreadyExists => read.getOrElse(throw StrictFields.corrupt(file, "it vanished"))
+      case PutOutcome.AlreadyExists =>
+        read.getOrElse(throw StrictFields.corrupt(file, "it vanished"))
       case PutOutcome.Unknown(cause) =>
         read match {
           case Some(there) => there

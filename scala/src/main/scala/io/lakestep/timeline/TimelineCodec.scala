@@ -6,7 +6,7 @@ import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
 
 import io.lakestep.Json
-import io.lakestep.log.{ReadScan, ReadSet, RowFilter}
+import io.lakestep.log.{ReadScan, ReadSet, RowFilter, TableRef}
 
 /**
  * Timeline files as bytes, one JSON object each; every field is described in `scala/PROTOCOL.md`.
@@ -132,7 +132,7 @@ object TimelineCodec {
     list(
       node.putArray("logs"),
       snapshot.logs.toVector.sortBy(_._1).map { case (log, state) =>
-        val written = Json.obj().put("log", log).put("path", state.path)
+        val written = Json.obj().put("log", log).put("path", state.path.uri)
           .put("tableId", state.tableId).put("lastEntry", state.lastEntry)
         state.mark.foreach(m => written.put("markEntry", m.entry).put("markSlot", m.slot))
         state.irregular.foreach(written.withArray[ArrayNode]("irregular").add(_))
@@ -164,7 +164,7 @@ object TimelineCodec {
   }
 
   private def logState(f: StrictFields): LogState = LogState(
-    path = f.string("path"),
+    path = TableRef(f.string("path")),
     tableId = f.string("tableId"),
     lastEntry = f.long("lastEntry"),
     mark = f.optLong("markEntry").map(LastMark(_, f.long("markSlot"))),
@@ -218,7 +218,7 @@ object TimelineCodec {
       .obj()
       .put("log", t.log)
       .put("tableId", t.tableId)
-      .put("path", t.path)
+      .put("path", t.path.uri)
       .put("name", t.name)
     t.metastore.foreach(m => node.put("metastore", m))
     node.put("pin", t.pin).put("base", t.base)
@@ -244,7 +244,7 @@ object TimelineCodec {
   private def table(f: StrictFields): EntryTable = EntryTable(
     log = f.string("log"),
     tableId = f.string("tableId"),
-    path = f.string("path"),
+    path = TableRef(f.string("path")),
     name = f.string("name"),
     metastore = f.optString("metastore"),
     pin = f.long("pin"),
@@ -276,7 +276,7 @@ object TimelineCodec {
     val node = Json
       .obj()
       .put("log", r.log)
-      .put("path", r.path)
+      .put("path", r.path.uri)
       .put("name", r.name)
       .put("pin", r.pin)
       .put("validatedTo", r.validatedTo)
@@ -285,7 +285,7 @@ object TimelineCodec {
 
   private def read(f: StrictFields): EntryRead = EntryRead(
     f.string("log"),
-    f.string("path"),
+    TableRef(f.string("path")),
     f.string("name"),
     f.long("pin"),
     f.long("validatedTo"),

@@ -2,7 +2,7 @@ package io.lakestep.timeline
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 
-import io.lakestep.log.ReadSet
+import io.lakestep.log.{ReadSet, TableRef}
 
 /** A numbered place in the one order of the database; put once, never changed. */
 sealed trait TimelineEntry {
@@ -78,7 +78,7 @@ final case class AbortEntry(
 final case class EntryTable(
     log: String,
     tableId: String,
-    path: String,
+    path: TableRef,
     name: String,
     metastore: Option[String],
     pin: Long,
@@ -118,7 +118,7 @@ final case class FileSums(files: Long, rows: Long, sizeBytes: Long)
 /** A table that a SERIALIZABLE transaction read, and the newest version it was validated against. */
 final case class EntryRead(
     log: String,
-    path: String,
+    path: TableRef,
     name: String,
     pin: Long,
     validatedTo: Long,

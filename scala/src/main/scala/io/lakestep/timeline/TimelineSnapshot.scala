@@ -1,5 +1,7 @@
 package io.lakestep.timeline
 
+import io.lakestep.log.TableRef
+
 /**
  * What the entries up to one, all of them finished, left behind: enough to go on from there without
  * reading them. Two clients that have read the same entries make the same.
@@ -55,7 +57,7 @@ final case class LastMark(entry: Long, slot: Long)
  *   own, in order
  */
 final case class LogState(
-    path: String,
+    path: TableRef,
     tableId: String,
     lastEntry: Long,
     mark: Option[LastMark],

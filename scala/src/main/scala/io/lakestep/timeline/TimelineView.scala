@@ -1,5 +1,7 @@
 package io.lakestep.timeline
 
+import io.lakestep.log.TableRef
+
 /**
  * The timeline as somebody read it: the snapshot of the longest prefix of finished entries, which is
  * the newest there is, and the recent entries themselves, without holes.
@@ -77,7 +79,7 @@ final case class TimelineView private (
   }
 
   /** The tables that entries write: path and log of each. */
-  def tables: Vector[(String, String)] =
+  def tables: Vector[(TableRef, String)] =
     (snapshot.logs.toVector.map { case (log, state) => state.path -> log } ++
       after(finished).map(_.entry).collect { case c: CommitEntry => c }
         .flatMap(_.tables).map(t => t.path -> t.log)).distinct

@@ -3,9 +3,11 @@ package io.lakestep.transaction
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 
-import org.apache.spark.sql.delta.lakestep.{AutoCompaction, CatalogUpdate, DeltaHousekeeping, PublishedChecksums, SparkInternals}
+import org.apache.spark.sql.delta.lakestep.{
+  AutoCompaction, CatalogUpdate, DeltaHousekeeping, PublishedChecksums, SparkInternals
+}
 import io.lakestep.commit.{IsolationLevel, TransactionModes}
-import io.lakestep.log.StatementKind
+import io.lakestep.log.{StatementKind, TableRef}
 
 /**
  * What Delta does after each commit, done once for the published commits of a transaction, in the
@@ -20,13 +22,13 @@ private[transaction] object AfterCommit {
   /** A table that was published, and in which versions. */
   private final case class Published(table: TransactionTable, versions: Vector[Long])
 
-  /** @param published the versions of each written table, by its URI */
+  /** @param published the versions of each written table, by its address */
   def apply(
       session: SparkSession,
       transaction: Transaction,
-      published: Map[String, Vector[Long]]): Unit = {
+      published: Map[TableRef, Vector[Long]]): Unit = {
     val tables =
-      for (table <- transaction.touched; versions <- published.get(table.uri))
+      for (table <- transaction.touched; versions <- published.get(table.ref))
         yield Published(table, versions)
     for (t <- tables) DeltaHousekeeping.refresh(session, t.table.base)
     putChecksums(session, transaction, tables)

@@ -10,7 +10,7 @@ import org.apache.spark.sql.SparkSession
 
 import org.apache.spark.sql.delta.lakestep.DeltaFence
 import io.lakestep.LakestepException
-import io.lakestep.log.TablePath
+import io.lakestep.log.TableRef
 import io.lakestep.storage.LocalStore
 
 /**
@@ -26,7 +26,7 @@ object Autocommit {
    */
   def beforeWrite(session: SparkSession, tables: Seq[Path]): Boolean = {
     val conf = session.sessionState.newHadoopConf()
-    tables.distinct.map(uri(_, conf)).filter(isBound(_, conf))
+    tables.distinct.map(ref(_, conf)).filter(isBound(_, conf))
       .map(Databases.of(session).helpBeforeWrite(_)).contains(true)
   }
 
@@ -41,19 +41,19 @@ object Autocommit {
    */
   def consistent(session: SparkSession, seen: Map[Path, Long]): Map[Path, Long] = {
     val conf = session.sessionState.newHadoopConf()
-    val uris = seen.keySet.map(table => table -> uri(table, conf)).toMap
-    val loaded = seen.groupMapReduce(t => uris(t._1))(_._2)(math.min)
+    val refs = seen.keySet.map(table => table -> ref(table, conf)).toMap
+    val loaded = seen.groupMapReduce(t => refs(t._1))(_._2)(math.min)
     val versions =
       if (loaded.keys.exists(isBound(_, conf))) consistent(session, loaded, loaded.size) else loaded
     Transactions.saw(session, versions)
-    uris.view.mapValues(versions).toMap
+    refs.view.mapValues(versions).toMap
   }
 
   @tailrec
   private def consistent(
       session: SparkSession,
-      loaded: Map[String, Long],
-      helps: Int): Map[String, Long] = {
+      loaded: Map[TableRef, Long],
+      helps: Int): Map[TableRef, Long] = {
     val database = Databases.of(session)
     val found =
       try Right(database.consistent(loaded, Transactions.seenVersions(session)))
@@ -65,7 +65,7 @@ object Autocommit {
     found match {
       case Right(versions) => versions
       case Left(behind) =>
-        try database.helpBeforeWrite(behind.getMessageParameters.get("table"))
+        try database.helpBeforeWrite(TableRef(behind.getMessageParameters.get("table")))
         catch {
           case NonFatal(failure) =>
             behind.addSuppressed(failure)
@@ -77,7 +77,7 @@ object Autocommit {
 
   /** After a statement of the session has committed to a table. */
   def committed(session: SparkSession, table: Path, version: Long): Unit =
-    Transactions.saw(session, Seq(uri(table, session.sessionState.newHadoopConf()) -> version))
+    Transactions.saw(session, Seq(ref(table, session.sessionState.newHadoopConf()) -> version))
 
   /**
    * Whether the table takes no commits but those of transactions. Where that is unknown Delta's
@@ -90,16 +90,16 @@ object Autocommit {
       if (isLoaded) DeltaFence.isOn(session, table)
       else {
         val conf = session.sessionState.newHadoopConf()
-        isBound(uri(table, conf), conf) && DeltaFence.isOnNow(session, table)
+        isBound(ref(table, conf), conf) && DeltaFence.isOnNow(session, table)
       }
     }.getOrElse(false)
 
   /** The path that stores know a table by. */
-  private def uri(table: Path, conf: Configuration): String =
-    BasePath.uri(BasePath.canonical(table, conf))
+  private def ref(table: Path, conf: Configuration): TableRef =
+    BasePath.ref(BasePath.canonical(table, conf))
 
-  private def isBound(table: String, conf: Configuration): Boolean = {
-    val binding = new Path(new java.net.URI(TablePath.binding(table)))
+  private def isBound(table: TableRef, conf: Configuration): Boolean = {
+    val binding = new Path(new java.net.URI(table.binding))
     // Hadoop's local file system takes what nobody may look at for absent.
     if (binding.toUri.getScheme == "file") new LocalStore().exists(binding.toUri.toString)
     else binding.getFileSystem(conf).exists(binding)

@@ -5,14 +5,14 @@ import java.nio.file.{Files, Paths}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
-import io.lakestep.log.TablePath
+import io.lakestep.log.TableRef
 import io.lakestep.storage.StoreKind
 
 /** One spelling for one table, so that two paths to one log cannot become two tables. */
 object BasePath {
 
   /** As stores, timeline entries and bindings write a path: an escaped URI. */
-  def uri(path: Path): String = TablePath.normalise(path.toUri.toString)
+  def ref(path: Path): TableRef = TableRef(path.toUri.toString)
 
   /** The qualified path; on a local disk with its symbolic links followed, elsewhere by its alias. */
   def canonical(path: Path, conf: Configuration): Path = {

@@ -59,5 +59,5 @@ private[transaction] object ConflictErrors {
 
   /** The table was deleted, with what the transaction had staged. */
   def tableGone(transactionId: String, table: TransactionTable): ConflictException =
-    apply(transactionId, Conflict.overTable(Rule.TableGone, table.name, table.uri))
+    apply(transactionId, Conflict.overTable(Rule.TableGone, table.name, table.ref))
 }

@@ -30,7 +30,7 @@ object Databases {
   def root(session: SparkSession): String = {
     val configured = LakestepConf.Root.from(session.conf.getOption)
     val text = configured.getOrElse(s"${session.sessionState.conf.warehousePath}/_lakestep")
-    try BasePath.uri(BasePath.canonical(new Path(text), session.sessionState.newHadoopConf()))
+    try BasePath.ref(BasePath.canonical(new Path(text), session.sessionState.newHadoopConf())).uri
     catch {
       case NonFatal(cause) =>
         throw Errors.caused(

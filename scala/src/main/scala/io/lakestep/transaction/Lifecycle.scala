@@ -7,7 +7,10 @@ import org.apache.spark.sql.SparkSession
 
 import org.apache.spark.sql.delta.lakestep.{DeltaHousekeeping, WarmOverlay}
 import io.lakestep.{Errors, LakestepConf}
-import io.lakestep.commit.{BeginRequest, CollectionReport, CommitOutcome, RecoveryReport, Residue, TransactionModes, TransactionStatus}
+import io.lakestep.commit.{
+  BeginRequest, CollectionReport, CommitOutcome, RecoveryReport, Residue, TransactionModes,
+  TransactionStatus
+}
 import io.lakestep.overlay.Staging
 import io.lakestep.timeline.{CommitEntry, Conflict}
 
@@ -232,7 +235,9 @@ object Lifecycle {
         case _ => None
       }
     )
-    Transactions.lastConflict(session).filter(m => id.forall(_ == m.transaction)).orElse(fromTimeline)
+    Transactions.lastConflict(
+      session
+    ).filter(m => id.forall(_ == m.transaction)).orElse(fromTimeline)
       .getOrElse(throw Errors(
         "LAKESTEP_CONFLICT_NOT_KNOWN",
         "transaction" -> id.getOrElse("of this session")
@@ -248,7 +253,7 @@ object Lifecycle {
     Errors("LAKESTEP_NO_ACTIVE_TRANSACTION", "statement" -> statement)
 
   private def end(session: SparkSession, transaction: Transaction): Unit = {
-    Transactions.saw(session, transaction.touched.map(t => t.uri -> t.pin))
+    Transactions.saw(session, transaction.touched.map(t => t.ref -> t.pin))
     Transactions.set(session, SessionState.Idle)
     forget(session, transaction)
   }

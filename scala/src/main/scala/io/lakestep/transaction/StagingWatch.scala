@@ -5,7 +5,9 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.DeltaLog
 
-import org.apache.spark.sql.delta.lakestep.{DeltaFacts, StagingListener, StagingObserver, WrittenPartitions}
+import org.apache.spark.sql.delta.lakestep.{
+  DeltaFacts, StagingListener, StagingObserver, WrittenPartitions
+}
 import io.lakestep.{Errors, Json}
 import io.lakestep.log.{Action, ForeignWriters, MetaData, PinnedHeader, Protocol}
 import io.lakestep.overlay.{Staging, StagingFolder}

@@ -10,8 +10,10 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.TableIdentifier
 
 import io.lakestep.Errors
-import io.lakestep.commit.{BegunTransaction, Database, FirstTouch, ReadTable, Rerun, TransactionModes, WrittenTable}
-import io.lakestep.log.{ForeignWriters, OneCommit, ReadSet, StagedEffect, StatementKind}
+import io.lakestep.commit.{
+  BegunTransaction, Database, FirstTouch, ReadTable, Rerun, TransactionModes, WrittenTable
+}
+import io.lakestep.log.{ForeignWriters, OneCommit, ReadSet, StagedEffect, StatementKind, TableRef}
 import io.lakestep.overlay.{Chain, OverlayPath, Staging, StagingFolder}
 import io.lakestep.timeline.Conflict
 
@@ -23,13 +25,13 @@ import io.lakestep.timeline.Conflict
  * Thread-safe: several threads may share one session. Their statements run one after another, as a
  * statement that fails is cut off by what was staged since it began; queries run at any time.
  *
- * @param seen the newest version of each table, by its URI, that the session had met before BEGIN
+ * @param seen the newest version of each table, by its address, that the session had met before BEGIN
  * @param firstTouch called for each table when it is pinned, before anything reads its overlay
  */
 final class Transaction(
     started: BegunTransaction,
     val database: Database,
-    seen: Map[String, Long] = Map.empty,
+    seen: Map[TableRef, Long] = Map.empty,
     firstTouch: TransactionTable => Unit = _ => ()) {
 
   @volatile private var current = started
@@ -112,14 +114,14 @@ final class Transaction(
    * loaded may be theirs.
    */
   def checkPinned(overlay: Path): Unit = table(overlay).foreach { touched =>
-    if (!database.isThere(touched.uri, touched.pinned)) throw ConflictErrors.tableGone(id, touched)
+    if (!database.isThere(touched.ref, touched.pinned)) throw ConflictErrors.tableGone(id, touched)
   }
 
   private def touch(canonical: Path, conf: Configuration): Option[TransactionTable] =
     if (!canonical.getFileSystem(conf).exists(new Path(canonical, "_delta_log"))) None
     else {
-      val uri = BasePath.uri(canonical)
-      val pin = database.pinned(begun, uri, notBelow = seen.getOrElse(uri, -1L))
+      val ref = BasePath.ref(canonical)
+      val pin = database.pinned(begun, ref, notBelow = seen.getOrElse(ref, -1L))
       val overlay = OverlayPath(Chain(pin.version, Vector(id)), canonical).toPath
       val table = new TransactionTable(canonical, pin, overlay)
       tables.put(canonical.toString, table)
@@ -143,10 +145,10 @@ final class Transaction(
   def touched: Seq[TransactionTable] = synchronized(tables.values.toSeq)
 
   /** Of the tables that statements change: which it is, and its schema, at the pin. */
-  def shapes: Map[String, (String, String)] =
-    touched.flatMap(table => table.shape.map(table.uri -> _)).toMap
+  def shapes: Map[TableRef, (String, String)] =
+    touched.flatMap(table => table.shape.map(table.ref -> _)).toMap
 
-  def touchedPaths: Seq[String] = touched.map(_.uri)
+  def touchedPaths: Seq[TableRef] = touched.map(_.ref)
 
   /** Notes what a statement is about to read of a table; see PROTOCOL.md, "Read sets". */
   def reads(overlay: Path, what: ReadSet): Unit =
@@ -156,7 +158,7 @@ final class Transaction(
   def onlyRead: Seq[ReadTable] = {
     val staged = Staging.of(id)
     for (table <- touched if !staged.contains(table.base.toString); what <- table.reads)
-      yield ReadTable(table.uri, table.name, table.pin, what, Some(table.pinned))
+      yield ReadTable(table.ref, table.name, table.pin, what, Some(table.pinned))
   }
 
   /** Tables with staged commits, in the order of their first touch. */
@@ -253,7 +255,7 @@ final class Transaction(
 
   private def cutBackTo(before: Map[String, Long], invalidate: Path => Unit): Unit =
     stagedSince(before).foreach { case (table, keep, last) =>
-      database.dropStaged(begun, table.uri, keep + 1 to last)
+      database.dropStaged(begun, table.ref, keep + 1 to last)
       Staging.cutBack(id, table.base.toString, table.pin, keep)
       table.forgetAfter(keep)
       invalidate(table.overlay)
@@ -275,7 +277,7 @@ final class Transaction(
   /** Step 13: where to go on after a conflict, when a mark was set before each statement. */
   def rerun(conflict: Conflict, marks: Vector[Savepoint]): Option[Rerun] = {
     val touches = synchronized(tables.toSeq).map { case (base, table) =>
-      FirstTouch(table.uri, table.pinned, marks.lastIndexWhere(!_.tables.contains(base)))
+      FirstTouch(table.ref, table.pinned, marks.lastIndexWhere(!_.tables.contains(base)))
     }
     database.rerun(begun, touches, conflict).filter(_.statement >= 0)
   }
@@ -289,7 +291,7 @@ final class Transaction(
     synchronized {
       for ((base, table) <- tables if table.isFenced && !to.tables.get(base).exists(_.isKnown)) {
         // Its header is noted again, with the fence, which this commit takes away.
-        database.dropStaged(begun, table.uri, Seq(table.pin + 1))
+        database.dropStaged(begun, table.ref, Seq(table.pin + 1))
         invalidate(table.overlay)
       }
       tables.filterInPlace((base, _) => to.tables.contains(base))

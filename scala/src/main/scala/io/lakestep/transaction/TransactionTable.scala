@@ -6,7 +6,7 @@ import org.apache.spark.sql.delta.Snapshot
 
 import org.apache.spark.sql.delta.lakestep.WrittenPartitions
 import io.lakestep.commit.{Pin, WrittenTable}
-import io.lakestep.log.{ForeignWriters, OneCommit, PinnedHeader, ReadSet, StagedEffect}
+import io.lakestep.log.{ForeignWriters, OneCommit, PinnedHeader, ReadSet, StagedEffect, TableRef}
 
 /** What COMMIT and the combination rules must know of a table, read from its pinned snapshot. */
 final case class TableFacts(
@@ -21,8 +21,8 @@ final class TransactionTable(val base: Path, val pinned: Pin, val overlay: Path)
 
   val pin: Long = pinned.version
 
-  /** The base path as the timeline writes it. */
-  val uri: String = BasePath.uri(base)
+  /** Its address as the timeline has it. */
+  val ref: TableRef = BasePath.ref(base)
 
   /** The session's own snapshot of the pin, where the overlay has taken its state from it. */
   @volatile var snapshot: Option[Snapshot] = None
@@ -104,7 +104,7 @@ final class TransactionTable(val base: Path, val pinned: Pin, val overlay: Path)
       throw new IllegalStateException(s"$base was staged without a Delta transaction")
     )
     WrittenTable(
-      path = uri,
+      path = ref,
       name = name,
       tableId = known.tableId,
       pin = pin,

@@ -8,6 +8,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.lakestep.DeltaHousekeeping
 import io.lakestep.Errors
 import io.lakestep.commit.Database
+import io.lakestep.log.TableRef
 
 /** Where a session stands between BEGIN and the end of its transaction. */
 sealed trait SessionState
@@ -28,7 +29,7 @@ object Transactions {
   private final class Slot(
       var state: SessionState,
       var seenEntries: Map[Database, Long],
-      var seenVersions: Map[String, Long],
+      var seenVersions: Map[TableRef, Long],
       var lastConflict: Option[MetConflict])
 
   /** Setting of a session that names its open transaction. */
@@ -108,13 +109,15 @@ object Transactions {
     slots.synchronized(s.seenEntries.getOrElse(database, -1L))
   }
 
-  /** The newest version of each table, by its URI, that this session has read or written. */
-  private[transaction] def seenVersions(session: SparkSession): Map[String, Long] = {
+  /** The newest version of each table, by its address, that this session has read or written. */
+  private[transaction] def seenVersions(session: SparkSession): Map[TableRef, Long] = {
     val s = slot(session)
     slots.synchronized(s.seenVersions)
   }
 
-  private[transaction] def saw(session: SparkSession, versions: Iterable[(String, Long)]): Unit = {
+  private[transaction] def saw(
+      session: SparkSession,
+      versions: Iterable[(TableRef, Long)]): Unit = {
     val s = slot(session)
     slots.synchronized {
       versions.foreach { case (table, version) =>

@@ -3,7 +3,6 @@ package io.lakestep.commit
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.{Errors, LakestepException}
-import io.lakestep.log.TablePath
 import io.lakestep.storage.PutOutcome
 import io.lakestep.timeline.Rule
 
@@ -95,7 +94,7 @@ final class AmbiguousAnswerSuite extends AnyFunSuite {
   test("a binding without an answer that stays absent: an error, and nothing is ordered") {
     val s = new Scene
     s.lake.memory.interceptPut =
-      (path, put) => if (path == TablePath.binding(s.lake.path("A"))) noAnswer else put()
+      (path, put) => if (path == s.lake.path("A").binding) noAnswer else put()
     assert(condition(s.commit()) == "LAKESTEP_OUTCOME_UNKNOWN")
     assert(s.db.timeline.refresh().next == 1 && s.lake.live("A") == Set("a1"))
   }
@@ -131,7 +130,7 @@ final class AmbiguousAnswerSuite extends AnyFunSuite {
   test("a commit that the listing shows and nobody can read is no reason to go past it") {
     val s = new Scene
     s.lake.foreign("A", s.lake.remove("a1"))
-    val hidden = TablePath.slot(s.lake.path("A"), 1)
+    val hidden = s.lake.path("A").slot(1)
     s.lake.memory.interceptGet = (path, get) => if (path == hidden) None else get()
     s.commit() match {
       case CommitOutcome.Conflicted(c, None) => assert(c.rule == Rule.LogCleanedUp)

@@ -5,7 +5,6 @@ import java.nio.file.{Files, Path}
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.LakestepException
-import io.lakestep.log.TablePath
 import io.lakestep.storage.LocalStore
 
 /** One log with two paths is one table; a copy of a log is none. */
@@ -77,7 +76,7 @@ final class BindingSuite extends AnyFunSuite {
     (1 to 8).foreach(i => s.lake.foreign("A", s.lake.add(s"before$i")))
     s.link("alias")
     val listings = new java.util.concurrent.atomic.AtomicInteger
-    val log = TablePath.log(s.lake.path("A"))
+    val log = s.lake.path("A").log
     val store = new LocalStore(durable = false)
     val busy = new io.lakestep.storage.ObjectStore {
       override def putIfAbsent(path: String, bytes: Array[Byte]) = store.putIfAbsent(path, bytes)
@@ -107,7 +106,7 @@ final class BindingSuite extends AnyFunSuite {
 
   test("an alias of a table whose log is being cleaned up is no copy") {
     assert(isAliasOf(changes = 6) { (lake, count) =>
-      lake.store.delete(TablePath.slot(lake.path("A"), count.toLong))
+      lake.store.delete(lake.path("A").slot(count.toLong))
     })
   }
 
@@ -139,7 +138,7 @@ final class BindingSuite extends AnyFunSuite {
 
   test("a damaged binding is named") {
     val s = new Scene
-    s.lake.store.putIfAbsent(TablePath.binding(s.lake.path("A")), "{}".getBytes)
+    s.lake.store.putIfAbsent(s.lake.path("A").binding, "{}".getBytes)
     assert(s.condition(s.append("A", "x")) == "LAKESTEP_TIMELINE_CORRUPT")
   }
 }

@@ -26,7 +26,7 @@ final class CleanedLogSuite extends AnyFunSuite {
     ))
     theirs.foreach(lake.foreign("A", _))
     lake.foreign("A", lake.add("f"))
-    JsonStates.cleanUp(lake.store, lake.path("A"))
+    JsonStates.cleanUp(lake.store, lake.path("A").uri)
     lake.client().recover().finished match {
       case Vector((_, finished)) => (lake, finished)
       case other => fail(other.toString)
@@ -64,7 +64,7 @@ final class CleanedLogSuite extends AnyFunSuite {
       intercept[Crash](db.commit(txn, Seq("A", "B").map(lake.written(_, 0))))
       lake.foreign("A", lake.add("f"))
       if (conflicts) lake.foreign("B", lake.remove("b1"))
-      JsonStates.cleanUp(lake.store, lake.path("A"))
+      JsonStates.cleanUp(lake.store, lake.path("A").uri)
       assert(lake.client().recover().failed.isEmpty)
       lake.client().describe(txn.id) match {
         case _: TransactionStatus.Committed =>
@@ -121,7 +121,7 @@ final class CleanedLogSuite extends AnyFunSuite {
     parts.foreach(p => lake.stage(txn, "A", 0, p: _*))
     intercept[Crash](db.commit(txn, Seq(lake.written("A", 0).copy(oneCommit = false))))
     clean
-    JsonStates.cleanUp(lake.store, lake.path("A"))
+    JsonStates.cleanUp(lake.store, lake.path("A").uri)
     ()
   }
 
@@ -182,7 +182,7 @@ final class CleanedLogSuite extends AnyFunSuite {
     lake.create("A", "a1")
     val db = lake.client(new CommitSteps {
       override def published(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
-        if (part == 3) { JsonStates.checkpoint(lake.store, lake.path("A")); () }
+        if (part == 3) { JsonStates.checkpoint(lake.store, lake.path("A").uri); () }
     })
     val txn = lake.begin(db)
     Seq("x1", "x2", "x3").foreach(x => lake.stage(txn, "A", 0, lake.add(x)))

@@ -2,7 +2,6 @@ package io.lakestep.commit
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.log.TablePath
 import io.lakestep.timeline.{CommitEntry, Rule}
 
 /** VACUUM TRANSACTIONS beside live and dead clients. */
@@ -21,7 +20,7 @@ final class CollectorSuite extends AnyFunSuite {
     }
 
     def isStaged(txn: BegunTransaction): Boolean = {
-      val folder = TablePath.staging(lake.path("A"), txn.id)
+      val folder = lake.path("A").staging(txn.id)
       lake.memory.paths.exists(_.startsWith(folder))
     }
 
@@ -50,7 +49,7 @@ final class CollectorSuite extends AnyFunSuite {
   test("temporary files of dead writers go, those of living ones stay") {
     val s = new Scene
     def put(name: String): Vector[String] = {
-      val folders = TablePath.temporary(s.lake.path("A")) +: s.lake.client().timeline.temporary
+      val folders = s.lake.path("A").temporary +: s.lake.client().timeline.temporary
       folders.map(f => s"$f/$name.tmp").map { file =>
         s.lake.store.putIfAbsent(file, Array[Byte](1))
         file

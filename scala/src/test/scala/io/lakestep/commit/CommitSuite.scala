@@ -5,7 +5,10 @@ import java.nio.file.Files
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.{Json, LakestepException}
-import io.lakestep.log.{AddFile, CommitInfo, CommitMark, DomainMetadata, JsonStates, LogCommit, MarkKind, MetaData, Protocol, ReadScan, ReadSet, RemoveFile, RowFilter, TableLog, TablePath}
+import io.lakestep.log.{
+  AddFile, CommitInfo, CommitMark, DomainMetadata, JsonStates, LogCommit, MarkKind, MetaData,
+  Protocol, ReadScan, ReadSet, RemoveFile, RowFilter, TableLog, TableRef
+}
 import io.lakestep.storage.{LocalStore, MemoryStore, PutOutcome}
 import io.lakestep.timeline.{CommitEntry, EntryTable, Outcome, Rule}
 
@@ -104,7 +107,7 @@ final class CommitSuite extends AnyFunSuite {
     db.discard(txn, Seq(lake.path("A")))
     db.discard(txn, Seq(lake.path("A")))
     assert(!lake.store.asInstanceOf[MemoryStore].paths.exists(_.contains(txn.id)))
-    assert(lake.store.exists(lake.path("A") + "/a2"))
+    assert(lake.store.exists(lake.path("A").dataFile("a2")))
   }
 
   test("a foreign append before the order point is stepped over") {
@@ -269,8 +272,8 @@ final class CommitSuite extends AnyFunSuite {
     }
     override def beforeRequested(transaction: String): Unit = step()
     override def requested(transaction: String): Unit = step()
-    override def bound(tablePath: String): Unit = step()
-    override def flattened(transaction: String, tablePath: String): Unit = step()
+    override def bound(tablePath: TableRef): Unit = step()
+    override def flattened(transaction: String, tablePath: TableRef): Unit = step()
     override def timelineRead(transaction: String, next: Long): Unit = step()
     override def helped(transaction: String): Unit = step()
     override def validated(transaction: String): Unit = step()
@@ -310,8 +313,8 @@ final class CommitSuite extends AnyFunSuite {
   private class Delegating(to: CommitSteps) extends CommitSteps {
     override def beforeRequested(transaction: String): Unit = to.beforeRequested(transaction)
     override def requested(transaction: String): Unit = to.requested(transaction)
-    override def bound(tablePath: String): Unit = to.bound(tablePath)
-    override def flattened(t: String, p: String): Unit = to.flattened(t, p)
+    override def bound(tablePath: TableRef): Unit = to.bound(tablePath)
+    override def flattened(t: String, p: TableRef): Unit = to.flattened(t, p)
     override def timelineRead(t: String, next: Long): Unit = to.timelineRead(t, next)
     override def helped(t: String): Unit = to.helped(t)
     override def validated(t: String): Unit = to.validated(t)
@@ -425,7 +428,7 @@ final class CommitSuite extends AnyFunSuite {
     val s = scene()
     val killer = s.lake.client()
     val zombie = s.lake.client(new CommitSteps {
-      override def flattened(transaction: String, tablePath: String): Unit = {
+      override def flattened(transaction: String, tablePath: TableRef): Unit = {
         killer.abort(Seq(transaction), "silent")
         ()
       }
@@ -510,7 +513,7 @@ final class CommitSuite extends AnyFunSuite {
     try { s.run(s.lake.client(onOrdered(throw new Crash))); () }
     catch { case _: Crash => () }
     (1 to 3).foreach(i => s.lake.foreign("A", s.lake.add(s"f$i")))
-    JsonStates.cleanUp(s.lake.store, s.lake.path("A"))
+    JsonStates.cleanUp(s.lake.store, s.lake.path("A").uri)
     assert(s.lake.client().recover().failed.isEmpty)
     assert(s.isDone && s.lake.head("A") == 4)
   }
@@ -520,7 +523,7 @@ final class CommitSuite extends AnyFunSuite {
     try { s.run(s.lake.client(onPublished("A")(throw new Crash))); () }
     catch { case _: Crash => () }
     (1 to 3).foreach(i => s.lake.foreign("A", s.lake.add(s"f$i")))
-    JsonStates.cleanUp(s.lake.store, s.lake.path("A"))
+    JsonStates.cleanUp(s.lake.store, s.lake.path("A").uri)
     val db = s.lake.client()
     assert(db.recover().failed.isEmpty)
     assert(s.isDone && s.lake.head("A") == 4)
@@ -534,7 +537,7 @@ final class CommitSuite extends AnyFunSuite {
     catch { case _: Crash => () }
     s.lake.foreign("A", s.lake.remove("a1"))
     s.lake.foreign("A", s.lake.add("f"))
-    JsonStates.cleanUp(s.lake.store, s.lake.path("A"))
+    JsonStates.cleanUp(s.lake.store, s.lake.path("A").uri)
     s.lake.client().recover().finished match {
       case Vector((_, Finished.RolledBack(c, residue))) =>
         assert(c.rule == Rule.LogCleanedUp && residue.isEmpty)
@@ -547,7 +550,7 @@ final class CommitSuite extends AnyFunSuite {
     val s = scene()
     val run = Once {
       (1 to 3).foreach(i => s.lake.foreign("A", s.lake.add(s"f$i")))
-      JsonStates.cleanUp(s.lake.store, s.lake.path("A"))
+      JsonStates.cleanUp(s.lake.store, s.lake.path("A").uri)
       ()
     }
     val db = s.lake.client(new CommitSteps {
@@ -561,8 +564,8 @@ final class CommitSuite extends AnyFunSuite {
   test("the table's folder is deleted after the order point: rolled back, the table is gone") {
     val s = scene()
     val db = s.lake.client(onOrdered {
-      s.lake.store.list(TablePath.log(s.lake.path("A")), "0")
-        .foreach(f => s.lake.store.delete(TablePath.log(s.lake.path("A")) + "/" + f.name))
+      s.lake.store.list(s.lake.path("A").log, "0")
+        .foreach(f => s.lake.store.delete(s.lake.path("A").log + "/" + f.name))
     })
     assert(
       s.run(db).asInstanceOf[CommitOutcome.Conflicted].conflict.rule == Rule.TableGone
@@ -577,7 +580,7 @@ final class CommitSuite extends AnyFunSuite {
       val txn = s.lake.begin(db)
       for (i <- 1 to 3) s.lake.stage(txn, "A", 0, s.lake.add(s"x$i"))
       s.lake.stage(txn, "B", 0, s.lake.add("x"))
-      s.lake.store.delete(TablePath.stagedSlot(s.lake.path("A"), txn.id, missing))
+      s.lake.store.delete(s.lake.path("A").stagedSlot(txn.id, missing))
       val written = Seq(s.lake.written("A", 0).copy(stagedTo = 3L), s.lake.written("B", 0))
       val outcome = db.commit(txn, written)
       assert(
@@ -714,7 +717,7 @@ final class CommitSuite extends AnyFunSuite {
     lake.stage(txn, "A", 0, hwm(19), tracked("x", 10))
     val info = CommitInfo(lake.commitInfo("WRITE").body.put("inCommitTimestamp", 5000L))
     lake.store.putIfAbsent(
-      TablePath.slot(lake.path("A"), 1),
+      lake.path("A").slot(1),
       TableLog.text(Seq(info, hwm(14), lake.add("f", rows = 5)))
     )
     val table = lake.written("A", 0)
@@ -786,7 +789,7 @@ final class CommitSuite extends AnyFunSuite {
         val mark = CommitMark(timeline, entry.number, "another", 0, 1, 1, MarkKind.Publish)
         val info = CommitInfo(Json.obj().put("operation", "WRITE").set("lakestep", mark.encode))
         val actions = Vector(info, s.lake.add("theirs"))
-        s.lake.store.putIfAbsent(TablePath.slot(s.lake.path("A"), 1), TableLog.text(actions))
+        s.lake.store.putIfAbsent(s.lake.path("A").slot(1), TableLog.text(actions))
         ()
       }
     })

@@ -2,16 +2,16 @@ package io.lakestep.commit
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.log.TablePath
+import io.lakestep.log.TableRef
 import io.lakestep.timeline.{CommitEntry, EntryTable}
 
 /** What a query outside a transaction may read, at each moment of a commit by somebody else. */
 final class ConsistentReadSuite extends AnyFunSuite {
 
-  private def heads(lake: Lake): Map[String, Long] =
+  private def heads(lake: Lake): Map[TableRef, Long] =
     Seq("A", "B").map(t => lake.path(t) -> lake.head(t)).toMap
 
-  private def versions(lake: Lake, seen: Map[String, Long]): Seq[Long] = {
+  private def versions(lake: Lake, seen: Map[TableRef, Long]): Seq[Long] = {
     val found = lake.client().consistent(seen)
     Seq("A", "B").map(t => found(lake.path(t)))
   }
@@ -34,7 +34,7 @@ final class ConsistentReadSuite extends AnyFunSuite {
       val commit = Once(s.run(CommitSteps.Silent))
       s.lake.memory.interceptGet = { (path, get) =>
         val found = get()
-        if (path == TablePath.binding(s.lake.path(table))) commit()
+        if (path == s.lake.path(table).binding) commit()
         found
       }
       assert(versions(s.lake, seen).distinct.size == 1, s"looked for the binding of $table")
@@ -108,7 +108,7 @@ final class ConsistentReadSuite extends AnyFunSuite {
         "reason" -> "test"
       )
       else s.lake.store
-    val seen = heads(s.lake) + ("gs://bucket/t" -> 3L)
+    val seen = heads(s.lake) + (TableRef("gs://bucket/t") -> 3L)
     assert(s.lake.client(stores = stores).consistent(seen) == seen)
   }
 

@@ -2,7 +2,7 @@ package io.lakestep.commit
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.log.{ReadSet, TablePath}
+import io.lakestep.log.{ReadSet, TableRef}
 import io.lakestep.timeline.{CommitEntry, EntryTable, Rule}
 
 /** DROP, and DROP with CREATE, by others, at any step of a transaction. */
@@ -55,7 +55,7 @@ final class DroppedTableSuite extends AnyFunSuite {
   private class At(lake: Lake, step: String)(body: => Unit) extends CommitSteps {
     private var done = false
     private def on(name: String): Unit = if (name == step && !done) { done = true; body }
-    override def flattened(t: String, path: String): Unit =
+    override def flattened(t: String, path: TableRef): Unit =
       if (path == lake.path("A")) on("flattened")
     override def helped(t: String): Unit = on("helped")
     override def validated(t: String): Unit = on("validated")
@@ -144,8 +144,8 @@ final class DroppedTableSuite extends AnyFunSuite {
     def secondVersion(): Unit = {
       s.append(db, "A", "x")
       s.lake.foreign("A", s.lake.add("f"))
-      io.lakestep.log.JsonStates.checkpoint(s.lake.store, s.lake.path("A"))
-      s.lake.store.delete(TablePath.slot(s.lake.path("A"), 2))
+      io.lakestep.log.JsonStates.checkpoint(s.lake.store, s.lake.path("A").uri)
+      s.lake.store.delete(s.lake.path("A").slot(2))
     }
     secondVersion()
     val pin = db.pinned(s.lake.begin(db), s.lake.path("A"), -1)
@@ -164,7 +164,7 @@ final class DroppedTableSuite extends AnyFunSuite {
     val pin = db.pinned(s.lake.begin(db), s.lake.path("A"), -1)
     assert(pin.version == 1 && db.isThere(s.lake.path("A"), pin))
     s.lake.foreign("A", s.lake.add("g"))
-    io.lakestep.log.JsonStates.cleanUp(s.lake.store, s.lake.path("A"))
+    io.lakestep.log.JsonStates.cleanUp(s.lake.store, s.lake.path("A").uri)
     assert(db.isThere(s.lake.path("A"), pin))
     s.recreate("A")
     assert(s.lake.head("A") == 0 && !db.isThere(s.lake.path("A"), pin))
@@ -181,7 +181,7 @@ final class DroppedTableSuite extends AnyFunSuite {
     assert(db.pin(txn, s.lake.path("A"), -1) == 0)
     s.append(db, "A", "y") match {
       case CommitOutcome.Committed(entry, _) =>
-        val file = TablePath.binding(s.lake.path("A"))
+        val file = s.lake.path("A").binding
         val bound = s.lake.store.get(file).map(io.lakestep.Json.parse(_).get("log").asText)
         assert(bound.contains(entry.tables.head.log))
       case other => fail(other.toString)

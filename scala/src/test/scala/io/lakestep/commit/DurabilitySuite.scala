@@ -3,7 +3,7 @@ package io.lakestep.commit
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.LakestepException
-import io.lakestep.log.TablePath
+import io.lakestep.log.TableRef
 import io.lakestep.storage.PutOutcome
 import io.lakestep.timeline.{CommitEntry, EntryTable}
 
@@ -36,7 +36,7 @@ final class DurabilitySuite extends AnyFunSuite {
       assert(requests.count(_ == request) == 1, s"$request in\n${requests.mkString("\n")}")
       requests.indexOf(request)
     }
-    def slot(table: String): String = TablePath.slot(lake.path(table), 1)
+    def slot(table: String): String = lake.path(table).slot(1)
     val entry: String = s"${lake.root}/timeline/00000000000000000001.json"
     val outcome: String = s"${lake.root}/timeline/00000000000000000001.outcome.json"
   }
@@ -46,15 +46,15 @@ final class DurabilitySuite extends AnyFunSuite {
   ) {
     val s = new Scene
     assert(s.run(s.client()).isInstanceOf[CommitOutcome.Committed])
-    val files = Seq(s.lake.path("A") + "/a2", s.lake.path("B") + "/b2")
+    val files = Seq(s.lake.path("A").dataFile("a2"), s.lake.path("B").dataFile("b2"))
     files.foreach(f => assert(s.at(s"sync $f") < s.at(s"put ${s.entry}")))
     assert(!s.requests.contains(s"sync ${s.lake.path("A")}/a1"))
     // What this client has put itself is durable by that; what it builds on is that of others.
     val theirs = Set("A", "B").map(s.lake.path)
-      .flatMap(p => Set(TablePath.binding(p), TablePath.slot(p, 0)))
+      .flatMap(p => Set(TableRef(p.uri).binding, TableRef(p.uri).slot(0)))
     val synced = s.requests.filter(r => r.startsWith("sync") && r.endsWith(".json")).map(_.drop(5))
     assert(synced.toSet == theirs)
-    assert(s.at(s"sync ${TablePath.slot(s.lake.path("A"), 0)}") < s.at(s"put ${s.entry}"))
+    assert(s.at(s"sync ${s.lake.path("A").slot(0)}") < s.at(s"put ${s.entry}"))
   }
 
   test("the folders that hold the names of new partitions are durable before the order point") {
@@ -66,7 +66,7 @@ final class DurabilitySuite extends AnyFunSuite {
     s.files.foreach { case (t, f) => s.lake.file(t, f) }
     assert(db.commit(txn, Seq(s.lake.written("B", 0))).isInstanceOf[CommitOutcome.Committed])
     val table = s.lake.path("B")
-    for (folder <- Seq(s"$table/p=1", table))
+    for (folder <- Seq(s"$table/p=1", table.uri))
       assert(s.at(s"sync $folder") < s.at(s"put ${s.entry}"))
     assert(!s.requests.contains(s"sync $table/p=1/q=2"))
   }
@@ -88,7 +88,7 @@ final class DurabilitySuite extends AnyFunSuite {
     for ((isIt, next) <- Seq[(String => Boolean, Scene => String)](
         (_.contains("/commit-"), s => s"put ${s.entry}"),
         (_.endsWith("/timeline/00000000000000000001.json"), s => s"put ${s.slot("A")}"),
-        (_.endsWith(".outcome.json"), s => s"delete ${TablePath.staging(s.lake.path("A"), s.id)}")
+        (_.endsWith(".outcome.json"), s => s"delete ${s.lake.path("A").staging(s.id)}")
       )) {
       val s = new Scene
       var unclear = Vector.empty[String]
@@ -109,7 +109,7 @@ final class DurabilitySuite extends AnyFunSuite {
     assert(s.run(s.client()).isInstanceOf[CommitOutcome.Committed])
     s.lake.memory.requests = Vector.empty
     val db = s.client()
-    val binding = TablePath.binding(s.lake.path("A"))
+    val binding = s.lake.path("A").binding
     for ((file, pin) <- Seq("a3" -> 1L, "a4" -> 2L)) {
       val txn = s.lake.begin(db)
       s.lake.stage(txn, "A", pin, s.lake.add(file))
@@ -131,7 +131,7 @@ final class DurabilitySuite extends AnyFunSuite {
     val end = s.at(s"put ${s.entry.replace(".json", ".rolled_back.json")}")
     assert(s.at(s"sync ${s.outcome}") < end)
     for ((table, slot) <- Seq("A" -> 2L, "B" -> 2L))
-      assert(s.at(s"sync ${TablePath.slot(s.lake.path(table), slot)}") < end)
+      assert(s.at(s"sync ${s.lake.path(table).slot(slot)}") < end)
   }
 
   test("a foreign commit below ours is durable before the order point, and our own not again") {
@@ -145,8 +145,8 @@ final class DurabilitySuite extends AnyFunSuite {
     s.lake.foreign("A", s.lake.add("theirs"))
     assert(db.commit(txn, Seq(s.lake.written("A", 1))).isInstanceOf[CommitOutcome.Committed])
     val second = s"put ${s.lake.root}/timeline/00000000000000000002.json"
-    assert(s.at(s"sync ${TablePath.slot(s.lake.path("A"), 2)}") < s.at(second))
-    assert(!s.requests.contains(s"sync ${TablePath.slot(s.lake.path("A"), 1)}"))
+    assert(s.at(s"sync ${s.lake.path("A").slot(2)}") < s.at(second))
+    assert(!s.requests.contains(s"sync ${s.lake.path("A").slot(1)}"))
   }
 
   test("a file that was made by one part and rewritten by a later one is durable, too") {
@@ -171,7 +171,7 @@ final class DurabilitySuite extends AnyFunSuite {
       work(s.client())
     }
     assert(
-      s.at(s"sync ${s.outcome}") < s.at(s"delete ${TablePath.staging(s.lake.path("A"), s.id)}")
+      s.at(s"sync ${s.outcome}") < s.at(s"delete ${s.lake.path("A").staging(s.id)}")
     )
   }
 

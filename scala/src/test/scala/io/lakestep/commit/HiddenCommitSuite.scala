@@ -3,7 +3,7 @@ package io.lakestep.commit
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.LakestepException
-import io.lakestep.log.{Action, JsonStates, TablePath}
+import io.lakestep.log.{Action, JsonStates, TableRef}
 import io.lakestep.timeline.{CommitEntry, EntryTable, Rule}
 
 /**
@@ -38,12 +38,12 @@ final class HiddenCommitSuite extends AnyFunSuite {
         val other = Lake.inMemory()
         lake.memory.paths.foreach(p => lake.store.get(p).foreach(other.store.putIfAbsent(p, _)))
         other.client().recover()
-        other.store.get(TablePath.slot(path, 1))
+        other.store.get(TableRef(path.uri).slot(1))
       }
       lake.foreign("A", hidden(lake): _*)
       lake.foreign("A", lake.add("f"))
-      JsonStates.cleanUp(lake.store, path)
-      bytes.foreach(lake.store.putIfAbsent(TablePath.slot(path, 1), _))
+      JsonStates.cleanUp(lake.store, path.uri)
+      bytes.foreach(lake.store.putIfAbsent(TableRef(path.uri).slot(1), _))
     }
 
     /** A transaction that began, and read version 0, before all that. */
@@ -70,7 +70,7 @@ final class HiddenCommitSuite extends AnyFunSuite {
     s.order(s.lake.add("x"))
     s.sleeper()
     assert(s.lake.client().recover().failed.isEmpty)
-    assert(JsonStates.checkpoint(s.lake.store, s.lake.path("A")) == 3)
+    assert(JsonStates.checkpoint(s.lake.store, s.lake.path("A").uri) == 3)
     s.commit(s.lake.remove("a1")) match {
       case CommitOutcome.Conflicted(c, None) => assert(c.rule == Rule.LogCleanedUp)
       case other => fail(other.toString)
@@ -100,7 +100,7 @@ final class HiddenCommitSuite extends AnyFunSuite {
           done = true
           s.lake.foreign("A", s.lake.add("g"))
           s.lake.foreign("A", s.lake.add("f"))
-          JsonStates.cleanUp(s.lake.store, s.lake.path("A"))
+          JsonStates.cleanUp(s.lake.store, s.lake.path("A").uri)
           ()
         }
     })
@@ -119,7 +119,7 @@ final class HiddenCommitSuite extends AnyFunSuite {
     val late = Once {
       lake.foreign("A", lake.add("f2"))
       lake.foreign("A", lake.add("f3"))
-      JsonStates.cleanUp(lake.store, path)
+      JsonStates.cleanUp(lake.store, path.uri)
       ()
     }
     val db = lake.client(new CommitSteps {
@@ -145,7 +145,7 @@ final class HiddenCommitSuite extends AnyFunSuite {
     val lake: Lake = Lake.inMemory()
     lake.create("A", "a1")
     lake.create("B", "b1")
-    val path: String = lake.path("A")
+    val path: String = lake.path("A").uri
     private val db = lake.client(new CommitSteps {
       override def ordered(e: CommitEntry): Unit = { lake.foreign("B", lake.remove("b1")); () }
       override def beforeSettle(e: CommitEntry, t: EntryTable, slot: Long): Unit = throw new Crash
@@ -155,7 +155,7 @@ final class HiddenCommitSuite extends AnyFunSuite {
     lake.stage(txn, "B", 0, lake.remove("b1"), lake.add("y"))
     intercept[Crash](db.commit(txn, Seq("A", "B").map(lake.written(_, 0))))
 
-    private val slots = (1L to 2L).map(TablePath.slot(path, _))
+    private val slots = (1L to 2L).map(TableRef(path).slot(_))
     private val late = {
       val other = Lake.inMemory()
       lake.memory.paths.foreach(p => lake.store.get(p).foreach(other.store.putIfAbsent(p, _)))
@@ -196,7 +196,7 @@ final class HiddenCommitSuite extends AnyFunSuite {
       assert(s.lake.head("A") == 4)
     }
     s.lake.memory.interceptGet = (file, get) => {
-      if (file == TablePath.slot(s.path, 3)) others()
+      if (file == TableRef(s.path).slot(3)) others()
       get()
     }
     assert(s.end().contains(4L))
@@ -221,11 +221,11 @@ final class HiddenCommitSuite extends AnyFunSuite {
     val owner = lake.client(new CommitSteps {
       override def beforePublish(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
         if (part == 2 && slot == 2) {
-          val first = lake.store.get(TablePath.slot(path, 1)).get
+          val first = lake.store.get(TableRef(path.uri).slot(1)).get
           lake.foreign("A", lake.remove("a1"))
           lake.foreign("A", lake.add("f"))
-          JsonStates.cleanUp(lake.store, path)
-          lake.store.putIfAbsent(TablePath.slot(path, 1), first)
+          JsonStates.cleanUp(lake.store, path.uri)
+          lake.store.putIfAbsent(TableRef(path.uri).slot(1), first)
           ()
         }
     })
@@ -256,11 +256,11 @@ final class HiddenCommitSuite extends AnyFunSuite {
     // Part 1 is in version 1, others build upon it in 2, and both are cleaned up and put again. Part 2
     // then gets to version 4, above the checkpoint.
     val late = Once {
-      val first = lake.store.get(TablePath.slot(path, 1)).get
+      val first = lake.store.get(TableRef(path.uri).slot(1)).get
       lake.foreign("A", lake.remove("x1"), lake.add("d"))
       lake.foreign("A", lake.add("f"))
-      JsonStates.cleanUp(lake.store, path)
-      lake.store.putIfAbsent(TablePath.slot(path, 1), first)
+      JsonStates.cleanUp(lake.store, path.uri)
+      lake.store.putIfAbsent(TableRef(path.uri).slot(1), first)
       ()
     }
     val owner = lake.client(new CommitSteps {
@@ -292,7 +292,7 @@ final class HiddenCommitSuite extends AnyFunSuite {
   private class LateClose(isCleaned: Boolean = true) {
     val lake: Lake = Lake.inMemory()
     lake.create("A", "a1")
-    val path: String = lake.path("A")
+    val path: String = lake.path("A").uri
     val db: Database = lake.client()
 
     /** A transaction from before the clean-up that has read version 3. */
@@ -303,11 +303,11 @@ final class HiddenCommitSuite extends AnyFunSuite {
         JsonStates.checkpoint(lake.store, path)
         lake.foreign("A", lake.remove("a2"), lake.add("a3"))
         lake.client().recover()
-        assert(db.pin(early, path, -1) == 3)
+        assert(db.pin(early, TableRef(path), -1) == 3)
         lake.clock.advance(1)
         lake.foreign("A", lake.add("f"))
         JsonStates.checkpoint(lake.store, path)
-        if (isCleaned) (0L to 2L).foreach(v => lake.store.delete(TablePath.slot(path, v)))
+        if (isCleaned) (0L to 2L).foreach(v => lake.store.delete(TableRef(path).slot(v)))
       }
       val sleeper = lake.client(new CommitSteps {
         override def ordered(e: CommitEntry): Unit = {
@@ -330,10 +330,10 @@ final class HiddenCommitSuite extends AnyFunSuite {
     val s = new LateClose
     s.run()
     // What anybody reads as version 3 by now is without version 2.
-    assert(s.lake.states.stateAt(s.path, 3).files.keySet == Set("a2"))
-    val gone = intercept[LakestepException](s.lake.client().pin(s.early, s.path, -1))
+    assert(s.lake.states.stateAt(TableRef(s.path), 3).files.keySet == Set("a2"))
+    val gone = intercept[LakestepException](s.lake.client().pin(s.early, TableRef(s.path), -1))
     assert(gone.getCondition == "LAKESTEP_SNAPSHOT_GONE")
-    assert(s.lake.client().pin(s.lake.begin(s.db), s.path, -1) == 4)
+    assert(s.lake.client().pin(s.lake.begin(s.db), TableRef(s.path), -1) == 4)
   }
 
   test("a transaction that pinned such a version before cannot commit") {
@@ -350,7 +350,7 @@ final class HiddenCommitSuite extends AnyFunSuite {
   test("the same versions, with nothing cleaned up, are pinned and validated") {
     val s = new LateClose(isCleaned = false)
     s.run()
-    assert(s.lake.client().pin(s.early, s.path, -1) == 3)
+    assert(s.lake.client().pin(s.early, TableRef(s.path), -1) == 3)
     s.lake.stage(s.early, "A", 3, s.lake.remove("a3"), s.lake.add("y"))
     assert(s.db.commit(s.early, Seq(s.lake.written("A", 3))).isInstanceOf[CommitOutcome.Committed])
     assert(s.lake.live("A") == Set("f", "y"))

@@ -6,7 +6,10 @@ import scala.collection.concurrent.TrieMap
 import scala.util.control.ControlThrowable
 
 import io.lakestep.{Clock, Ids, Json}
-import io.lakestep.log.{Action, AddFile, CommitInfo, CommitMark, DomainMetadata, JsonStates, MetaData, PinnedHeader, Protocol, RemoveFile, RowSets, SetTransaction, TableLog, TablePath}
+import io.lakestep.log.{
+  Action, AddFile, CommitInfo, CommitMark, DomainMetadata, JsonStates, MetaData, PinnedHeader,
+  Protocol, RemoveFile, RowSets, SetTransaction, TableLog, TableRef
+}
 import io.lakestep.storage.{MemoryStore, ObjectStore, ObjectStores}
 import io.lakestep.timeline.{CommitEntry, TimelineCodec}
 
@@ -31,7 +34,7 @@ private[lakestep] class Lake(
   private val counter = new AtomicLong
   val ids: Ids = () => f"${counter.incrementAndGet()}%032x"
 
-  def path(table: String): String = s"$base/$table"
+  def path(table: String): TableRef = TableRef(s"$base/$table")
   def log(table: String): TableLog = new TableLog(store, path(table))
 
   def client(
@@ -116,7 +119,7 @@ private[lakestep] class Lake(
     val version = log(table).tail(0).head.fold(0L)(_ + 1)
     touch(actions)
     store.putIfAbsent(
-      TablePath.slot(path(table), version),
+      path(table).slot(version),
       TableLog.text(commitInfo("WRITE", actions.forall(_.isInstanceOf[AddFile])) +: actions)
     )
     version
@@ -153,7 +156,7 @@ private[lakestep] class Lake(
   /** One staged commit, after those that are staged already. */
   def stage(txn: BegunTransaction, table: String, pin: Long, actions: Action*): Unit = {
     val version = pin + 1 + staged(txn, table)
-    val file = TablePath.stagedSlot(path(table), txn.id, version)
+    val file = path(table).stagedSlot(txn.id, version)
     val blind = actions.forall(a => !a.isInstanceOf[RemoveFile])
     val first =
       if (actions.exists(_.isInstanceOf[CommitInfo])) Nil else Seq(commitInfo("WRITE", blind))
@@ -164,7 +167,7 @@ private[lakestep] class Lake(
 
   /** How many commits a transaction has staged in a table. */
   def staged(txn: BegunTransaction, table: String): Int =
-    store.list(TablePath.staging(path(table), txn.id), "0").count(_.name.endsWith(".json"))
+    store.list(path(table).staging(txn.id), "0").count(_.name.endsWith(".json"))
 
   private val lastStaged = TrieMap.empty[String, Long]
 
@@ -188,7 +191,7 @@ private[lakestep] class Lake(
   }
 
   /** Removes the table's folder, as DROP TABLE does. */
-  def drop(table: String): Unit = store.deleteFolder(path(table))
+  def drop(table: String): Unit = store.deleteFolder(path(table).uri)
 
   def memory: MemoryStore = store match {
     case m: MemoryStore => m
@@ -197,7 +200,7 @@ private[lakestep] class Lake(
 
   /** The net actions of a transaction in a table; there are several after a merge of rows. */
   def netActions(table: String, id: String): String = {
-    val staging = TablePath.staging(path(table), id)
+    val staging = path(table).staging(id)
     memory.paths.find(_.startsWith(s"$staging/commit-"))
       .getOrElse(throw new IllegalStateException(s"no net actions in $staging"))
   }

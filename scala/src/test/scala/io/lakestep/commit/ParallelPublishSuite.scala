@@ -6,7 +6,7 @@ import org.scalatest.BeforeAndAfterAll
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.Errors
-import io.lakestep.log.{MarkKind, TablePath}
+import io.lakestep.log.MarkKind
 import io.lakestep.storage.PutOutcome
 import io.lakestep.timeline.{CommitEntry, EntryTable}
 
@@ -32,7 +32,7 @@ final class ParallelPublishSuite extends AnyFunSuite with BeforeAndAfterAll {
     /** Answers the put of a table's first slot instead of the store. */
     def failing(table: String)(answer: => PutOutcome): Unit =
       lake.memory.interceptPut =
-        (path, put) => if (path == TablePath.slot(lake.path(table), 1)) answer else put()
+        (path, put) => if (path == lake.path(table).slot(1)) answer else put()
 
     def isEverywhere: Boolean = names.forall(t => lake.live(t) == Set("x"))
   }

@@ -3,7 +3,7 @@ package io.lakestep.commit
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.LakestepException
-import io.lakestep.log.{CommitInfo, JsonStates, TableLog, TablePath}
+import io.lakestep.log.{CommitInfo, JsonStates, TableLog}
 import io.lakestep.storage.MemoryStore
 import io.lakestep.timeline.CommitEntry
 
@@ -95,7 +95,7 @@ final class PinSuite extends AnyFunSuite {
     val l = lake()
     val db = l.client()
     val info = CommitInfo(l.commitInfo("WRITE").body.put("inCommitTimestamp", 9000L))
-    l.store.putIfAbsent(TablePath.slot(l.path("A"), 1), TableLog.text(Seq(info, l.add("f"))))
+    l.store.putIfAbsent(l.path("A").slot(1), TableLog.text(Seq(info, l.add("f"))))
     assert(db.pin(l.begin(db), l.path("A"), -1) == 0)
   }
 
@@ -103,7 +103,7 @@ final class PinSuite extends AnyFunSuite {
     val l = lake()
     append(l, l.client(), "A", 0, "x")
     l.store.asInstanceOf[MemoryStore].overwrite(
-      TablePath.slot(l.path("A"), 1),
+      l.path("A").slot(1),
       TableLog.text(Seq(l.commitInfo("WRITE")))
     )
     val db = l.client()
@@ -163,7 +163,7 @@ final class PinSuite extends AnyFunSuite {
     val db = l.client()
     val txn = l.begin(db)
     l.clock.advance(1)
-    val log = TablePath.log(l.path("A"))
+    val log = l.path("A").log
     l.memory.listed = dir =>
       if (dir == log) {
         l.memory.listed = _ => ()
@@ -180,7 +180,7 @@ final class PinSuite extends AnyFunSuite {
     val txn = l.begin(db)
     append(l, l.client(), "A", 0, "x")
     (1 to 3).foreach(i => l.foreign("A", l.add(s"f$i")))
-    JsonStates.cleanUp(l.store, l.path("A"))
+    JsonStates.cleanUp(l.store, l.path("A").uri)
     val e = intercept[LakestepException](db.pin(txn, l.path("A"), -1))
     assert(e.getCondition == "LAKESTEP_SNAPSHOT_GONE")
   }

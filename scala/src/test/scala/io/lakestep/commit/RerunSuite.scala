@@ -5,6 +5,7 @@ import scala.util.Random
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.timeline.{CommitEntry, Conflict, Rule}
+import io.lakestep.log.TableRef
 
 /** From which statement on a transaction is run again after a conflict. */
 final class RerunSuite extends AnyFunSuite {
@@ -24,10 +25,10 @@ final class RerunSuite extends AnyFunSuite {
     lake.foreign("D", lake.remove("d1"), lake.add("d2"))
 
     def conflict(path: String): Conflict =
-      Conflict.overTable(Rule.SameFile, "D", path)
+      Conflict.overTable(Rule.SameFile, "D", TableRef(path))
 
     def rerun(): Rerun =
-      db.rerun(txn, touched, conflict(lake.path("D"))).getOrElse(fail("nothing to run again"))
+      db.rerun(txn, touched, conflict(lake.path("D").uri)).getOrElse(fail("nothing to run again"))
 
     /** Another client's transaction, which may die at the order point. */
     def own(table: String, dies: Boolean = false): Unit = {

@@ -153,7 +153,7 @@ final class ReserveSuite extends AnyFunSuite {
           ()
         } catch { case _: Crash => () }
         if (conflicts) s.foreign("B", s.lake.remove("b1"))
-        if (cleansUp) s.names.foreach(t => JsonStates.cleanUp(s.lake.store, s.lake.path(t)))
+        if (cleansUp) s.names.foreach(t => JsonStates.cleanUp(s.lake.store, s.lake.path(t).uri))
         val report = s.lake.client().recover()
         assert(report.failed.isEmpty, at.told)
         val conflicted = conflicts && s.lake.live("B") == Set("other-B")
@@ -256,7 +256,7 @@ final class ReserveSuite extends AnyFunSuite {
   ) {
     val s = new Scene()
     val cleanUp = Once {
-      s.names.foreach(t => JsonStates.cleanUp(s.lake.store, s.lake.path(t)))
+      s.names.foreach(t => JsonStates.cleanUp(s.lake.store, s.lake.path(t).uri))
     }
     val db = s.lake.client(new CommitSteps {
       override def beforePublish(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =

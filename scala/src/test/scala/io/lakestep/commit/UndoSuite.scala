@@ -2,7 +2,10 @@ package io.lakestep.commit
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.log.{Action, CommitInfo, CommitMark, ForeignWriters, JsonStates, LogCommit, MarkKind, RowSets, StateMark, TableLog, TablePath}
+import io.lakestep.log.{
+  Action, CommitInfo, CommitMark, ForeignWriters, JsonStates, LogCommit, MarkKind, RowSets,
+  StateMark, TableLog
+}
 import io.lakestep.timeline.{CommitEntry, EntryTable, Rule}
 
 /** Rollbacks in which the logs moved on between two steps. */
@@ -51,7 +54,7 @@ final class UndoSuite extends AnyFunSuite {
         Safeguards.all
       )
       new Publish(env)(entry, 0, env.changes(entry, entry.tables.head))
-      JsonStates.cleanUp(s.lake.store, path)
+      JsonStates.cleanUp(s.lake.store, path.uri)
       ()
     }
     val helper = s.lake.client(
@@ -75,7 +78,7 @@ final class UndoSuite extends AnyFunSuite {
     val path = s.lake.path("A")
     val meanwhile = Once {
       Seq("f", "g").foreach(f => s.lake.foreign("A", s.lake.add(f)))
-      JsonStates.cleanUp(s.lake.store, path)
+      JsonStates.cleanUp(s.lake.store, path.uri)
       ()
     }
     val helper = s.lake.client(
@@ -99,7 +102,7 @@ final class UndoSuite extends AnyFunSuite {
     }))
     s.lake.foreign("A", s.lake.remove("a2"), s.lake.add("f"))
     s.lake.foreign("B", s.lake.remove("b1"))
-    JsonStates.cleanUp(s.lake.store, s.lake.path("A"))
+    JsonStates.cleanUp(s.lake.store, s.lake.path("A").uri)
     s.lake.client().recover().finished match {
       case Vector((_, Finished.RolledBack(_, residue))) => assert(residue.nonEmpty)
       case other => fail(other.toString)
@@ -116,7 +119,7 @@ final class UndoSuite extends AnyFunSuite {
     }))
     s.lake.foreign("A", s.lake.add("f"))
     s.lake.foreign("B", s.lake.remove("b1"))
-    JsonStates.cleanUp(s.lake.store, s.lake.path("A"))
+    JsonStates.cleanUp(s.lake.store, s.lake.path("A").uri)
     s.lake.client().recover().finished match {
       case Vector((_, Finished.RolledBack(_, residue))) => assert(residue.isEmpty)
       case other => fail(other.toString)
@@ -134,7 +137,7 @@ final class UndoSuite extends AnyFunSuite {
       s.lake.store.delete(s"${s.lake.path("A")}/a1")
       s.lake.foreign("A", s.lake.add("f"))
       s.lake.foreign("B", s.lake.remove("b1"))
-      if (cleaned) JsonStates.cleanUp(s.lake.store, s.lake.path("A"))
+      if (cleaned) JsonStates.cleanUp(s.lake.store, s.lake.path("A").uri)
       s.lake.client().recover().finished match {
         case Vector((_, Finished.RolledBack(_, residue))) => assert(residue.contains("A: a1"))
         case other => fail(other.toString)
@@ -229,7 +232,7 @@ final class UndoSuite extends AnyFunSuite {
       override def beforeRolledBack(entry: CommitEntry): Unit = throw new Crash
     }))
     s.lake.foreign("A", s.lake.add("g"))
-    JsonStates.cleanUp(s.lake.store, s.lake.path("A"))
+    JsonStates.cleanUp(s.lake.store, s.lake.path("A").uri)
     s.lake.client().recover().finished match {
       case Vector((_, Finished.RolledBack(_, residue))) =>
         assert(residue.exists(_.startsWith("A:")))
@@ -408,7 +411,7 @@ final class UndoSuite extends AnyFunSuite {
           properties = Map("delta.enableInCommitTimestamps" -> "true")
         )
         s.lake.store.putIfAbsent(
-          TablePath.slot(s.lake.path(table), s.lake.head(table) + 1),
+          s.lake.path(table).slot(s.lake.head(table) + 1),
           TableLog.text(Seq(CommitInfo(info), header))
         )
         ()
@@ -435,7 +438,7 @@ final class UndoSuite extends AnyFunSuite {
     crashed(s.run(crashWhenOrdered))
     s.stamps("delta.enableInCommitTimestamps" -> "true")
     s.lake.foreign("B", s.lake.add("f"))
-    JsonStates.cleanUp(s.lake.store, s.lake.path("B"))
+    JsonStates.cleanUp(s.lake.store, s.lake.path("B").uri)
     assert(s.lake.client().recover().failed.isEmpty)
     val commit = s.last("B")
     assert(commit.mark.exists(_.kind == MarkKind.Close))
@@ -452,7 +455,7 @@ final class UndoSuite extends AnyFunSuite {
     crashed(s.lake.client(new CommitSteps {
       override def decided(e: CommitEntry, o: io.lakestep.timeline.Outcome): Unit = throw new Crash
     }).recover())
-    Seq("A", "B").foreach(t => s.lake.store.deleteFolder(TablePath.staging(s.lake.path(t), id)))
+    Seq("A", "B").foreach(t => s.lake.store.deleteFolder(s.lake.path(t).staging(id)))
     assert(s.lake.client().recover().failed.isEmpty)
     assert(Seq("A", "B").map(t => s.lake.marks(t).map(_.kind)) == Seq(
       Vector(MarkKind.Close),

@@ -3,7 +3,7 @@ package io.lakestep.commit
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.{Errors, LakestepException}
-import io.lakestep.log.{MarkKind, ReadSet, TableLog, TablePath}
+import io.lakestep.log.{MarkKind, ReadSet, TableLog}
 import io.lakestep.storage.PutOutcome
 import io.lakestep.timeline.{AbortEntry, CommitEntry, Rule}
 
@@ -92,14 +92,14 @@ final class UnfinishedEntrySuite extends AnyFunSuite {
 
   test("COMMIT behind an entry in whose table somebody left a damaged commit names the entry") {
     val s = new Scene
-    s.lake.store.putIfAbsent(TablePath.slot(s.lake.path("B"), 1), "no commit".getBytes)
+    s.lake.store.putIfAbsent(s.lake.path("B").slot(1), "no commit".getBytes)
     namesEntry(error(s.write("A")))
   }
 
   test("COMMIT behind an entry that this client may not publish names the entry and its tables") {
     val s = new Scene
     s.lake.memory.interceptPut = (path, put) =>
-      if (path == TablePath.slot(s.lake.path("B"), 1))
+      if (path == s.lake.path("B").slot(1))
         throw Errors("LAKESTEP_STORE_ACCESS_DENIED", "path" -> path, "reason" -> "test")
       else put()
     namesEntry(error(s.write("A")))
@@ -157,7 +157,7 @@ final class UnfinishedEntrySuite extends AnyFunSuite {
     val s = new Scene
     s.lake.store.delete(s.netActions)
     (1 to 3).foreach(i => s.lake.foreign("B", s.lake.add(s"f$i")))
-    io.lakestep.log.JsonStates.cleanUp(s.lake.store, s.lake.path("B"))
+    io.lakestep.log.JsonStates.cleanUp(s.lake.store, s.lake.path("B").uri)
     val reader = s.lake.client()
     val txn = s.lake.begin(reader, readOnly = true)
     assert(txn.snapshot == 0)
@@ -202,14 +202,14 @@ final class UnfinishedEntrySuite extends AnyFunSuite {
     lake.create("A", "a1")
     val db = lake.client()
     val txn = lake.begin(db)
-    lake.store.putIfAbsent(TablePath.stagedSlot(lake.path("A"), txn.id, 1), "no commit".getBytes)
+    lake.store.putIfAbsent(lake.path("A").stagedSlot(txn.id, 1), "no commit".getBytes)
     val written = lake.written("A", 0).copy(stagedTo = 1)
     assert(error(db.commit(txn, Seq(written))).getCondition == "LAKESTEP_LOG_CORRUPT")
     lake.memory.overwrite(
-      TablePath.stagedSlot(lake.path("A"), txn.id, 1),
+      lake.path("A").stagedSlot(txn.id, 1),
       TableLog.text(Seq(lake.add("x")))
     )
-    val net = TablePath.staging(lake.path("A"), txn.id) + "/commit-"
+    val net = lake.path("A").staging(txn.id) + "/commit-"
     lake.memory.interceptPut = { (path, put) =>
       if (path.startsWith(net)) lake.memory.overwrite(path, "other".getBytes)
       put()

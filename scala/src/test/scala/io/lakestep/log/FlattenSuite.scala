@@ -9,7 +9,7 @@ final class FlattenSuite extends AnyFunSuite {
   private val lake = Lake.inMemory()
   import lake.{add, commitInfo, domain, metaData, protocol, remove, txn}
 
-  private val table = Flatten.Table("t", "/t", 4, rowTracking = false, None)
+  private val table = Flatten.Table("t", TableRef("/t"), 4, rowTracking = false, None)
 
   private def flat(commits: Seq[Action]*): NetChanges = flatIn(table)(commits: _*)
 
@@ -154,11 +154,11 @@ final class FlattenSuite extends AnyFunSuite {
   }
 
   test("data files and deletion vectors are found") {
-    assert(TablePath.dataFile("file:/a%20b", "c%20d") == "file:/a%20b/c%20d")
-    assert(TablePath.dataFile("/a b", "c%20d") == "/a b/c d")
-    assert(TablePath.dataFile("/a", "s3://b/c") == "s3://b/c")
+    assert(TableRef("file:/a%20b").dataFile("c%20d") == "file:/a%20b/c%20d")
+    assert(TableRef("/a b").dataFile("c%20d") == "/a b/c d")
+    assert(TableRef("/a").dataFile("s3://b/c") == "s3://b/c")
     val dv = Json.obj().put("storageType", "u").put("pathOrInlineDv", "ab^-aqEH.-t@S}K{vb[*k^")
-    assert(TablePath.deletionVectorFile("/t", dv).contains(
+    assert(TableRef("/t").deletionVectorFile(dv).contains(
       "/t/ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
     ))
   }

@@ -42,7 +42,11 @@ final class ForeignWritersSuite extends AnyFunSuite {
 
   private def header(pinned: PinnedHeader, staged: LogCommit*): PinnedHeader = {
     val net =
-      Flatten("tx", Flatten.Table("t", "/t", 4, rowTracking = false, Some(pinned)), staged.toVector)
+      Flatten(
+        "tx",
+        Flatten.Table("t", TableRef("/t"), 4, rowTracking = false, Some(pinned)),
+        staged.toVector
+      )
     pinned.copy(
       protocol = net.parts.flatMap(_.protocol).headOption.getOrElse(pinned.protocol),
       metaData = net.parts.flatMap(_.metaData).headOption.getOrElse(pinned.metaData)
@@ -187,7 +191,7 @@ final class ForeignWritersSuite extends AnyFunSuite {
     val closed = header(open(protocol(1, 2)), set(Closed))
     val staging = LogCommit(5, ForeignWriters.staging(closed.protocol, Some(7L)))
     assert(!staging.actions.collect { case p: Protocol => p }.exists(ForeignWriters.isFenced))
-    val table = Flatten.Table("t", "/t", 4, rowTracking = false, Some(closed))
+    val table = Flatten.Table("t", TableRef("/t"), 4, rowTracking = false, Some(closed))
     assert(Flatten("tx", table, Vector(staging)).isEmpty)
     val net = Flatten("tx", table, Vector(staging, commit("WRITE", add("x")).copy(version = 6)))
     assert(net.actions.map(_.kind) == Vector("add"))

@@ -8,11 +8,11 @@ import io.lakestep.storage.ObjectStore
  */
 final class JsonStates(store: ObjectStore) extends StateReader {
 
-  override def stateAt(tablePath: String, version: Long): ReplayedState = {
+  override def stateAt(tablePath: TableRef, version: Long): ReplayedState = {
     val log = new TableLog(store, tablePath)
     val checkpoint = log.tail(0).checkpoints.filter(_ <= version).lastOption
     val start = checkpoint.fold(ReplayedState.empty) { v =>
-      val file = JsonStates.file(tablePath, v)
+      val file = JsonStates.file(tablePath.uri, v)
       val bytes = store.get(file).getOrElse(throw new IllegalStateException(s"$file vanished"))
       ReplayedState.empty.next(LogCommit(v, TableLog.parse(file, bytes)))
     }
@@ -24,13 +24,13 @@ final class JsonStates(store: ObjectStore) extends StateReader {
 
 object JsonStates {
   private def file(table: String, version: Long) =
-    f"${TablePath.log(table)}/$version%020d.checkpoint.json"
+    f"${TableRef(table).log}/$version%020d.checkpoint.json"
 
   /** Writes a checkpoint of the head, and deletes nothing. */
   def checkpoint(store: ObjectStore, table: String): Long = {
-    val log = new TableLog(store, table)
+    val log = new TableLog(store, TableRef(table))
     val head = log.tail(0).head.getOrElse(throw new IllegalStateException("no log"))
-    val state = new JsonStates(store).stateAt(table, head)
+    val state = new JsonStates(store).stateAt(TableRef(table), head)
     val actions: Vector[Action] = state.protocolAction.toVector ++ state.header ++
       state.txns.map { case (app, v) => SetTransaction(app, v, 0L) } ++ state.domains.values ++
       state.files.values.map(_.add)
@@ -41,8 +41,8 @@ object JsonStates {
   /** Writes a checkpoint of the head and deletes every commit below it, as log clean-up does. */
   def cleanUp(store: ObjectStore, table: String): Long = {
     val head = checkpoint(store, table)
-    val slots = new TableLog(store, table).tail(0).slots.map(_.version)
-    slots.filter(_ < head).foreach(v => store.delete(TablePath.slot(table, v)))
+    val slots = new TableLog(store, TableRef(table)).tail(0).slots.map(_.version)
+    slots.filter(_ < head).foreach(v => store.delete(TableRef(table).slot(v)))
     head
   }
 }

@@ -141,7 +141,7 @@ final class OneCommitSuite extends AnyFunSuite {
     val base = ReplayedState.empty.next(LogCommit(4, actions))
     val pinned = PinnedHeader(base.metaData, base.protocol, Set.empty)
     val tracks = base.protocol.writerFeatures.exists(_(Tracking))
-    val table = Flatten.Table("t", "/t", 4, tracks, Some(pinned))
+    val table = Flatten.Table("t", TableRef("/t"), 4, tracks, Some(pinned))
     var published, refused = 0
     for (length <- 1 to 3; sequence <- statements.combined(length)) {
       val staged = run(base, sequence.map(_._2))

@@ -10,7 +10,7 @@ object RowSets extends DeletionVectors {
   def of(dv: ObjectNode): Set[String] = dv.path("pathOrInlineDv").asText.split('.').toSet
 
   override def merge(
-      table: String,
+      table: TableRef,
       changes: Vector[VectorChange]): Either[Vector[VectorChange], Vector[ObjectNode]] = {
     val (refused, merged) = changes.partitionMap { change =>
       val base = change.base.fold(Set.empty[String])(of)

@@ -22,7 +22,8 @@ class DurableCheckpointTest extends AnyFunSuite with OverlaySession {
         spark.range(i, i + 1).write.format("delta").mode("append").save(table.toString)
       }
       val log = DeltaLog.forTable(spark, table)
-      def commit(version: Long) = new File(log.logPath.toUri.getPath, LogFileName.commitName(version))
+      def commit(version: Long) =
+        new File(log.logPath.toUri.getPath, LogFileName.commitName(version))
       val longAgo = System.currentTimeMillis - 40L * 24 * 3600 * 1000
       (0L to 3L).foreach(v => assert(commit(v).setLastModified(longAgo + v)))
       var kept = Seq.empty[Path]

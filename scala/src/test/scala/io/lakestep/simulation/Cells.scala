@@ -5,7 +5,10 @@ import java.util.SplittableRandom
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import io.lakestep.Json
-import io.lakestep.log.{Action, AddFile, CommitInfo, FileAction, ForeignWriters, MetaData, Protocol, RemoveFile, ReplayedState, RowSets}
+import io.lakestep.log.{
+  Action, AddFile, CommitInfo, FileAction, ForeignWriters, MetaData, Protocol, RemoveFile,
+  ReplayedState, RowSets
+}
 
 /** A row of a table, known by the file in which it was written. */
 final case class Row(file: String, number: Int) {

@@ -4,7 +4,7 @@ import java.util.SplittableRandom
 
 import scala.annotation.tailrec
 
-import io.lakestep.log.{Action, LogCommit, ReplayedState, TableLog, TablePath}
+import io.lakestep.log.{Action, LogCommit, ReplayedState, TableLog, TableRef}
 import io.lakestep.storage.PutOutcome
 
 /**
@@ -26,7 +26,7 @@ final class ForeignWriter(
   /** Makes one commit to a table, or gives up when the log moves too fast. */
   def commit(table: String): Unit = {
     val head = states.head(table)
-    walk(table, states.stateAt(table, head), change(table, _), attempts = 6)
+    walk(table, states.stateAt(TableRef(table), head), change(table, _), attempts = 6)
   }
 
   @tailrec
@@ -38,7 +38,7 @@ final class ForeignWriter(
   else if (attempts > 0) {
     val (kind, actions) = change(state)
     val slot = state.version + 1
-    val path = TablePath.slot(table, slot)
+    val path = TableRef(table).slot(slot)
     val bytes = TableLog.text(actions)
     val created = client.putIfAbsent(path, bytes) match {
       case PutOutcome.Created => Some(true)
@@ -74,7 +74,7 @@ final class ForeignWriter(
     if (random.nextBoolean()) {
       val number = world.token()
       (0 until Cells.Count).foreach(i => write(table, s"${Cells.cell(i)}-$number"))
-      client.putIfAbsent(TablePath.slot(table, 0), TableLog.text(Cells.first(table, number)))
+      client.putIfAbsent(TableRef(table).slot(0), TableLog.text(Cells.first(table, number)))
       world.counts.event("foreign create")
     }
   }
@@ -127,7 +127,7 @@ final class ForeignWriter(
   }
 
   private def write(table: String, path: String): Unit =
-    world.store.create(TablePath.dataFile(table, path), Array.emptyByteArray, client.name)
+    world.store.create(TableRef(table).dataFile(path), Array.emptyByteArray, client.name)
 }
 
 object ForeignWriter {

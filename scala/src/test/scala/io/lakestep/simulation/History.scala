@@ -8,8 +8,11 @@ import scala.util.control.NonFatal
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import io.lakestep.LakestepException
-import io.lakestep.commit.{CommitSteps, CommitOutcome, ConflictCheck, ConflictRules, Database, DatabaseOptions, Finding, IsolationLevel, OurChanges, PublishExecutor}
-import io.lakestep.log.{DeletionVectors, LogCommit, RowSets, TableLog, TablePath, VectorChange}
+import io.lakestep.commit.{
+  CommitSteps, CommitOutcome, ConflictCheck, ConflictRules, Database, DatabaseOptions, Finding,
+  IsolationLevel, OurChanges, PublishExecutor
+}
+import io.lakestep.log.{DeletionVectors, LogCommit, RowSets, TableLog, TableRef, VectorChange}
 import io.lakestep.storage.ObjectStores
 import io.lakestep.timeline.Rule
 
@@ -59,10 +62,10 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
 
   private def create(table: String, mode: String): Unit = {
     val first = Cells.first(table, mode = mode)
-    world.store.create(TablePath.slot(table, 0), TableLog.text(first), "set-up")
+    world.store.create(TableRef(table).slot(0), TableLog.text(first), "set-up")
     (0 until Cells.Count).foreach { i =>
       world.store.create(
-        TablePath.dataFile(table, s"${Cells.cell(i)}-0"),
+        TableRef(table).dataFile(s"${Cells.cell(i)}-0"),
         Array.emptyByteArray,
         "set-up"
       )
@@ -265,7 +268,7 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
 
   private def isOfOtherRoot(table: String): Boolean = {
     val format = world.store.get(s"$OtherRoot/format.json")
-    val binding = world.store.get(TablePath.binding(table))
+    val binding = world.store.get(TableRef(table).binding)
     def timeline(bytes: Array[Byte]) = io.lakestep.Json.parse(bytes).get("timeline").asText
     binding.map(timeline).exists(b => format.map(timeline).contains(b))
   }
@@ -330,7 +333,7 @@ object History {
   /** The union of vectors, whatever rows they take. */
   object Unseen extends DeletionVectors {
     override def merge(
-        table: String,
+        table: TableRef,
         changes: Vector[VectorChange]): Either[Vector[VectorChange], Vector[ObjectNode]] =
       Right(changes.map { c =>
         Cells.add(c.path, (RowSets.of(c.ours) ++ RowSets.of(c.theirs)).map(_.toInt)).deletionVector

@@ -1,8 +1,10 @@
 package io.lakestep.simulation
 
 import io.lakestep.commit.{CommitOutcome, TransactionStatus}
-import io.lakestep.log.{AddFile, FileAction, LogCommit, MarkKind, MetaData, RemoveFile, TablePath}
-import io.lakestep.timeline.{AbortEntry, Aborting, CommitEntry, Completed, Conflict, EntryTable, Rule}
+import io.lakestep.log.{AddFile, FileAction, LogCommit, MarkKind, MetaData, RemoveFile, TableRef}
+import io.lakestep.timeline.{
+  AbortEntry, Aborting, CommitEntry, Completed, Conflict, EntryTable, Rule
+}
 
 /**
  * Holds a finished history against the invariants and names every one that is broken.
@@ -62,12 +64,12 @@ final class Judge(
 
   private def entry(timeline: TrueTimeline, e: TrueEntry): Unit = e.entry match {
     case _: AbortEntry => world.counts.event("abort entry")
-    case c: CommitEntry if c.tables.exists(t => world.isDamaged(t.path)) =>
+    case c: CommitEntry if c.tables.exists(t => world.isDamaged(t.path.uri)) =>
       world.counts.event("entry over a damaged table")
     case c: CommitEntry =>
-      val tables = c.tables.zipWithIndex.filterNot(t => world.dropped(t._1.path)).map {
+      val tables = c.tables.zipWithIndex.filterNot(t => world.dropped(t._1.path.uri)).map {
         case (t, i) =>
-          new SettledLog(c, i, logs(t.path), logs(t.path).marksOf(timeline.id, c.number, i))
+          new SettledLog(c, i, logs(t.path.uri), logs(t.path.uri).marksOf(timeline.id, c.number, i))
       }
       tables.foreach(ownMarks)
       saysHowToPublish(c)
@@ -86,7 +88,7 @@ final class Judge(
   private def isOverClosed(c: CommitEntry): Boolean = c.tables.forall(isClosed)
 
   private def isClosed(t: EntryTable): Boolean =
-    !world.dropped(t.path) && logs(t.path).headers.lift(t.base.toInt).exists(_.isClosed)
+    !world.dropped(t.path.uri) && logs(t.path.uri).headers.lift(t.base.toInt).exists(_.isClosed)
 
   /** What is ordered over closed tables is committed; no transaction here opens one half-way. */
   private def overClosed(c: CommitEntry, a: Aborting): Unit =
@@ -109,17 +111,17 @@ final class Judge(
   /** What every helper acts on must follow from what was planned, and from the logs at the pins. */
   private def saysHowToPublish(c: CommitEntry): Unit = {
     val known = new HowToPublish(logs, planned.get(c.transaction.id).toVector.flatMap(_.writes))
-    val (dropped, kept) = c.tables.partition(t => world.dropped(t.path))
+    val (dropped, kept) = c.tables.partition(t => world.dropped(t.path.uri))
     kept.foreach { t =>
       def hold[A](what: String, said: A, is: A): Unit =
         if (said != is)
-          violated(s"MODE entry ${c.number}, ${t.path}: $what is $said, and is $is at the pin")
-      hold("pin", Option(t.pin), known.pin(t.path))
-      hold("closed", t.closed, known.isClosed(t.path))
-      hold("conflictCapable", t.conflictCapable, known.isCapable(t.path))
-      hold("parts", t.parts, known.parts(t.path))
+          violated(s"MODE entry ${c.number}, ${t.path.uri}: $what is $said, and is $is at the pin")
+      hold("pin", Option(t.pin), known.pin(t.path.uri))
+      hold("closed", t.closed, known.isClosed(t.path.uri))
+      hold("conflictCapable", t.conflictCapable, known.isCapable(t.path.uri))
+      hold("parts", t.parts, known.parts(t.path.uri))
       // It depends on the other tables, too.
-      if (dropped.isEmpty) hold("reserve", t.reserve, known.reserve(t.path))
+      if (dropped.isEmpty) hold("reserve", t.reserve, known.reserve(t.path.uri))
     }
   }
 
@@ -181,7 +183,7 @@ final class Judge(
   private def isAfterCleanUp(t: SettledLog, slots: Vector[Long]): Boolean =
     t.parts.lastOption.exists { last =>
       t.puts.exists(p =>
-        world.wasDeleted(TablePath.slot(t.log.table, p.slot))
+        world.wasDeleted(TableRef(t.log.table).slot(p.slot))
       ) && slots.lastOption.exists { said =>
         said >= last.slot && !t.log.marks.exists(m => m.slot > last.slot && m.slot <= said)
       }
@@ -217,7 +219,7 @@ final class Judge(
     val open = c.tables.filter(t => t.conflictCapable && t.reserve.isEmpty && !t.closed)
     val capable = open.size + open.count(_.parts > 1)
     // A change of metadata, or a DROP, can conflict with a table of appends as well.
-    val exposed = c.tables.exists(t => world.dropped(t.path)) || tables.exists { t =>
+    val exposed = c.tables.exists(t => world.dropped(t.path.uri)) || tables.exists { t =>
       !c.tables(t.index).conflictCapable &&
       between(t.log, c.tables(t.index).base, t.log.commits.size.toLong).exists(changesMetaData)
     }
@@ -250,13 +252,13 @@ final class Judge(
     // With several commits a checkpoint after the first one is enough to leave the log aside.
     val cleaned = a.evidence.rule == Rule.LogCleanedUp &&
       c.tables.exists(t =>
-        t.path == Alias.real(a.evidence.path) && (
-          world.wasDeleted(TablePath.slot(t.path, t.base + 1)) ||
-            (t.parts > 1 && world.hasCheckpoint(TablePath.log(t.path), t.base + 1))
+        t.path.uri == Alias.real(a.evidence.path) && (
+          world.wasDeleted(TableRef(t.path.uri).slot(t.base + 1)) ||
+            (t.parts > 1 && world.hasCheckpoint(TableRef(t.path.uri).log, t.base + 1))
         )
       )
     if (cleaned) world.counts.event("rolled back because the log was cleaned up")
-    val dropped = c.tables.exists(t => world.dropped(t.path))
+    val dropped = c.tables.exists(t => world.dropped(t.path.uri))
     if (!cleaned && !dropped && !tables.exists(t => foreignConflict(t)))
       violated(
         s"NEEDLESS entry ${c.number} was rolled back without a foreign conflict: ${a.evidence}"
@@ -319,7 +321,7 @@ final class Judge(
     val known = timelines.filter(_.id == m.timeline).flatMap(_.entries).map(_.entry).exists {
       case c: CommitEntry =>
         c.number == m.entry && c.transaction.id == m.transaction &&
-        c.tables.lift(m.table).exists(_.path == log.table)
+        c.tables.lift(m.table).exists(_.path.uri == log.table)
       case _ => false
     }
     if (!known) violated(s"I2 ${log.table} version $slot holds the mark of no entry: $m")
@@ -329,7 +331,7 @@ final class Judge(
   private def files(): Unit = for {
     log <- kept
     path <- log.commits.flatMap(_.actions).collect { case a: AddFile => a.path }.distinct
-    if !world.store.exists(TablePath.dataFile(log.table, path))
+    if !world.store.exists(TableRef(log.table).dataFile(path))
   } violated(s"I3 the file $path of ${log.table} is gone")
 
   private def answer(a: Attempt): Unit = {
@@ -410,7 +412,7 @@ final class Judge(
     (table, pin) <- a.reads if !world.dropped(table)
   } before.entry match {
     case c: CommitEntry =>
-      c.tables.zipWithIndex.filter(_._1.path == table).foreach { case (_, i) =>
+      c.tables.zipWithIndex.filter(_._1.path.uri == table).foreach { case (_, i) =>
         if (logs(table).marksOf(timeline.id, c.number, i).exists(_.slot > pin))
           violated(s"I5 ${a.transaction} read $table at $pin, and follows entry ${c.number}")
       }
@@ -422,16 +424,16 @@ final class Judge(
 
   /** A log that was cleaned up after the pin shows no longer that nothing conflicts. */
   private def wasCleaned(a: Attempt, conflict: Conflict): Boolean =
-    conflict.version.exists(v => world.wasDeleted(Alias.real(TablePath.slot(conflict.path, v)))) ||
+    conflict.version.exists(v => world.wasDeleted(Alias.real(TableRef(conflict.path).slot(v)))) ||
       conflict.rule == Rule.LogCleanedUp &&
       (a.writes.map(w => w.table -> w.pin) ++ a.reads).exists { case (table, pin) =>
         table == Alias.real(conflict.path) &&
-        (world.wasDeleted(TablePath.slot(table, pin + 1)) || wasPutAgain(table, pin))
+        (world.wasDeleted(TableRef(table).slot(pin + 1)) || wasPutAgain(table, pin))
       }
 
   /** Whether a commit up to a version was cleaned up, and another one put where it was. */
   private def wasPutAgain(table: String, version: Long): Boolean =
-    (0L to version).exists(v => world.wasPutAgain(TablePath.slot(table, v)))
+    (0L to version).exists(v => world.wasPutAgain(TableRef(table).slot(v)))
 
   private def conflictedBefore(a: Attempt): Boolean =
     a.writes.exists { w =>
@@ -453,11 +455,11 @@ final class Judge(
         val inside = timeline.root != s.root || c.number <= s.entry
         val seen =
           c.tables.zipWithIndex
-            .filter(t => s.pins.contains(t._1.path) && !world.dropped(t._1.path)).map {
+            .filter(t => s.pins.contains(t._1.path.uri) && !world.dropped(t._1.path.uri)).map {
               case (t, i) =>
-                val marks = logs(t.path).marksOf(timeline.id, c.number, i)
-                val (before, after) = marks.partition(_.slot <= s.pins(t.path))
-                (t.path, before.nonEmpty, after.nonEmpty)
+                val marks = logs(t.path.uri).marksOf(timeline.id, c.number, i)
+                val (before, after) = marks.partition(_.slot <= s.pins(t.path.uri))
+                (t.path.uri, before.nonEmpty, after.nonEmpty)
             }
         val torn = seen.exists(t => t._2 && t._3) || (seen.exists(_._2) && seen.exists(_._3))
         val wrong =
@@ -484,12 +486,12 @@ final class Judge(
       e <- timeline.entries
       c <- Vector(e.entry).collect { case c: CommitEntry => c }
       marks = c.tables.zipWithIndex.collect {
-        case (t, i) if q.versions.contains(t.path) && !world.dropped(t.path) =>
-          val all = logs(t.path).marksOf(timeline.id, c.number, i)
+        case (t, i) if q.versions.contains(t.path.uri) && !world.dropped(t.path.uri) =>
+          val all = logs(t.path.uri).marksOf(timeline.id, c.number, i)
             .filter(m => m.mark.kind == MarkKind.Publish || m.mark.kind == MarkKind.Undo)
-          all.partition(_.slot <= q.versions(t.path))
+          all.partition(_.slot <= q.versions(t.path.uri))
       }
-      if c.tables.exists(t => q.versions.contains(t.path))
+      if c.tables.exists(t => q.versions.contains(t.path.uri))
     } yield (c, e, marks)
     touching.foreach { case (c, e, marks) =>
       val (seen, unseen) = (marks.flatMap(_._1), marks.flatMap(_._2))

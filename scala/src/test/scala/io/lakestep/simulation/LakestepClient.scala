@@ -6,7 +6,7 @@ import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import io.lakestep.commit.{BeginRequest, BegunTransaction, CommitOutcome, Database, IsolationLevel}
-import io.lakestep.log.{AddFile, RemoveFile, TableLog, TablePath}
+import io.lakestep.log.{AddFile, RemoveFile, TableLog, TableRef}
 import io.lakestep.timeline.Conflict
 
 /**
@@ -48,7 +48,7 @@ final class LakestepClient(
       commit(txn, reruns = 2)
       ()
     } else {
-      database.discard(txn.txn, txn.paths)
+      database.discard(txn.txn, txn.paths.map(TableRef(_)))
       world.counts.event("rollback")
     }
   }
@@ -83,30 +83,33 @@ final class LakestepClient(
     val txn = begun(begin(readOnly, isolation), tables.map(Statement(_, writes = false)))
     txn.run(0)
     saw(txn, from)
-    if (!readOnly) database.discard(txn.txn, txn.paths)
+    if (!readOnly) database.discard(txn.txn, txn.paths.map(TableRef(_)))
   }
 
   /** Step 12: a query outside a transaction, which reads several tables. */
   def query(tables: Vector[String]): Unit = {
     val from = world.scheduler.step
-    def isBound(table: String) = client.get(TablePath.binding(named(table))).isDefined
+    def isBound(table: String) = client.get(TableRef(named(table)).binding).isDefined
     val early = if (protections.loadsFirst) tables else tables.filter(isBound)
     val loaded = tables.map { t =>
       val head = states.head(named(t))
-      states.stateAt(named(t), head)
+      states.stateAt(TableRef(named(t)), head)
       t -> head
     }.toMap
     val asked = early.map(t => named(t) -> loaded(t)).toMap
-    val found = if (asked.isEmpty) asked else database.consistent(asked)
+    val found = if (asked.isEmpty) asked
+    else database.consistent(asked.map { case (t, v) => TableRef(t) -> v }).map { case (t, v) =>
+      t.uri -> v
+    }
     val versions = loaded ++ early.map(t => t -> found(named(t)))
-    versions.foreach { case (t, version) => states.stateAt(named(t), version) }
+    versions.foreach { case (t, version) => states.stateAt(TableRef(named(t)), version) }
     world.counts.event(if (versions == loaded) "query as loaded" else "query of other versions")
     world.saw(SeenQuery(client.name, root, from, versions))
   }
 
   /** Step 12: a statement outside a transaction that writes a table, as Delta itself does. */
   def statement(table: String, delta: ForeignWriter): Unit = {
-    database.helpBeforeWrite(named(table))
+    database.helpBeforeWrite(TableRef(named(table)))
     delta.commit(table)
     world.counts.event("statement outside a transaction")
   }
@@ -153,14 +156,14 @@ final class LakestepClient(
   }
 
   private def collectFiles(id: String): Unit = world.tables.foreach { table =>
-    val folder = TablePath.staging(table, id)
+    val folder = TableRef(table).staging(id)
     val staged = client.list(folder, "0").map(f => s"$folder/${f.name}")
     val actions = staged.flatMap(f => client.get(f).toVector.flatMap(TableLog.parse(f, _)))
     // A file that only gets a deletion vector is not the transaction's own.
     val older = actions.collect { case r: RemoveFile => r.path }.toSet
     val files = actions.collect { case a: AddFile => a.path }.filterNot(older).distinct
     client.deleteFolder(folder)
-    files.foreach(f => client.delete(TablePath.dataFile(table, f)))
+    files.foreach(f => client.delete(TableRef(table).dataFile(f)))
   }
 
   private def begin(readOnly: Boolean, isolation: IsolationLevel): BegunTransaction = {
@@ -204,7 +207,7 @@ final class LakestepClient(
       case c: CommitOutcome.Committed =>
         seenEntry = seenEntry.max(c.entry.number)
         seenVersions = seenVersions ++ c.published.collect {
-          case (t, slots) if slots.nonEmpty => Alias.real(t) -> slots.last
+          case (t, slots) if slots.nonEmpty => Alias.real(t.uri) -> slots.last
         }
         false
       case CommitOutcome.Conflicted(conflict, None) =>
@@ -223,7 +226,7 @@ final class LakestepClient(
 
   /** As a session does: what throws has no entry, and what conflicts without one has none. */
   private def discard(txn: OpenTransaction): Unit =
-    try database.discard(txn.txn, txn.paths)
+    try database.discard(txn.txn, txn.paths.map(TableRef(_)))
     catch { case NonFatal(_) => () }
 
   /** Step 13. False when there is nothing to go on with. */

@@ -1,6 +1,6 @@
 package io.lakestep.simulation
 
-import io.lakestep.log.TablePath
+import io.lakestep.log.TableRef
 import io.lakestep.storage.PutOutcome
 
 /**
@@ -13,7 +13,7 @@ final class LogCleaner(world: World, client: SimulatedClient) {
 
   def clean(table: String): Unit = {
     val head = states.head(table)
-    val state = states.stateAt(table, head)
+    val state = states.stateAt(TableRef(table), head)
     client.putIfAbsent(
       SimulatedStates.checkpointPath(table, head),
       SimulatedStates.write(state)
@@ -21,10 +21,10 @@ final class LogCleaner(world: World, client: SimulatedClient) {
       case PutOutcome.Unknown(_) => ()
       case _ =>
         client
-          .list(TablePath.log(table), "0")
+          .list(TableRef(table).log, "0")
           .map(_.name)
           .filter(n => n.endsWith(".json") && n.take(20).toLong < head)
-          .foreach(n => client.delete(s"${TablePath.log(table)}/$n"))
+          .foreach(n => client.delete(s"${TableRef(table).log}/$n"))
         world.counts.event("clean-up")
     }
   }

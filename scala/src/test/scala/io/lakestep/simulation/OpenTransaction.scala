@@ -2,8 +2,13 @@ package io.lakestep.simulation
 
 import java.util.SplittableRandom
 
-import io.lakestep.commit.{BegunTransaction, Database, FirstTouch, IsolationLevel, Pin, ReadTable, Rerun, WrittenTable}
-import io.lakestep.log.{Action, AddFile, ForeignWriters, LogCommit, MetaData, PinnedHeader, ReadSet, RemoveFile, ReplayedState, TableLog, TablePath}
+import io.lakestep.commit.{
+  BegunTransaction, Database, FirstTouch, IsolationLevel, Pin, ReadTable, Rerun, WrittenTable
+}
+import io.lakestep.log.{
+  Action, AddFile, ForeignWriters, LogCommit, MetaData, PinnedHeader, ReadSet, RemoveFile,
+  ReplayedState, TableLog, TableRef
+}
 import io.lakestep.storage.PutOutcome
 
 /** A statement of a transaction: it writes a table, or only reads it. */
@@ -60,8 +65,8 @@ final class OpenTransaction(
   }
 
   private def touch(table: String, statement: Int): Touched = {
-    val pin = database.pinned(current, named(table), notBelow = seen(table))
-    val state = states.stateAt(named(table), pin.version)
+    val pin = database.pinned(current, TableRef(named(table)), notBelow = seen(table))
+    val state = states.stateAt(TableRef(named(table)), pin.version)
     val met = Touched(table, pin, statement, state, state, Vector.empty, twoParts = false)
     touched = touched :+ met
     met
@@ -86,10 +91,10 @@ final class OpenTransaction(
     val before = touched(at)
     actions.collect { case a: AddFile if !before.state.files.contains(a.path) => a.path }
       .foreach { path =>
-        world.store.create(TablePath.dataFile(table, path), Array.emptyByteArray, client.name)
+        world.store.create(TableRef(table).dataFile(path), Array.emptyByteArray, client.name)
       }
     val version = before.last + 1
-    val file = TablePath.stagedSlot(named(table), current.id, version)
+    val file = TableRef(named(table)).stagedSlot(current.id, version)
     val isKept = client.putIfAbsent(file, TableLog.text(actions)) match {
       case PutOutcome.Unknown(_) => client.exists(file)
       case outcome => outcome == PutOutcome.Created
@@ -174,7 +179,7 @@ final class OpenTransaction(
     touched.foreach { t =>
       val kept = t.staged.takeWhile(_._1 < rerun.statement)
       val gone = t.pin.version + kept.size + 1 to t.last
-      database.dropStaged(current, named(t.table), gone)
+      database.dropStaged(current, TableRef(named(t.table)), gone)
     }
     touched = touched.filter(_.statement < rerun.statement).map { t =>
       val kept = t.staged.takeWhile(_._1 < rerun.statement)
@@ -191,17 +196,19 @@ final class OpenTransaction(
   }
 
   def touches: Vector[FirstTouch] =
-    touched.map(t => FirstTouch(named(t.table), t.pin, t.statement))
+    touched.map(t => FirstTouch(TableRef(named(t.table)), t.pin, t.statement))
 
   /** What COMMIT is called with, each table with what it is to do. */
   def written: Vector[(PlannedWrite, WrittenTable)] =
     touched.filter(_.staged.nonEmpty).map(t => (plan(t), writtenTable(t)))
 
   def onlyRead: Vector[ReadTable] = touched.filter(_.staged.isEmpty)
-    .map(t => ReadTable(named(t.table), t.table, t.pin.version, ReadSet.WholeTable, Some(t.pin)))
+    .map(t =>
+      ReadTable(TableRef(named(t.table)), t.table, t.pin.version, ReadSet.WholeTable, Some(t.pin))
+    )
 
   private def writtenTable(t: Touched): WrittenTable = WrittenTable(
-    path = named(t.table),
+    path = TableRef(named(t.table)),
     name = t.table,
     tableId = t.pinned.metadataId,
     pin = t.pin.version,

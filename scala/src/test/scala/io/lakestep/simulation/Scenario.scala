@@ -3,7 +3,6 @@ package io.lakestep.simulation
 import io.lakestep.log.ForeignWriters.{Allow, Forbid, Reserve}
 import java.util.SplittableRandom
 
-
 /**
  * Who takes part in one history, and how much goes wrong.
  *

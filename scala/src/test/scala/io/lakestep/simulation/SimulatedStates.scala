@@ -1,6 +1,8 @@
 package io.lakestep.simulation
 
-import io.lakestep.log.{DomainMetadata, LogCommit, ReplayedState, SetTransaction, StateReader, TableLog, TablePath}
+import io.lakestep.log.{
+  DomainMetadata, LogCommit, ReplayedState, SetTransaction, StateReader, TableLog, TableRef
+}
 import io.lakestep.storage.ObjectStore
 
 /** The version asked for is not there any more. */
@@ -10,14 +12,14 @@ final class VersionGone(message: String) extends RuntimeException(message)
 final class SimulatedStates(store: ObjectStore) extends StateReader {
   import SimulatedStates._
 
-  override def stateAt(table: String, version: Long): ReplayedState = {
-    val files = store.list(TablePath.log(table), "0").map(_.name)
+  override def stateAt(table: TableRef, version: Long): ReplayedState = {
+    val files = store.list(table.log, "0").map(_.name)
     val checkpoint = files.collect { case n if n.endsWith(Suffix) => n.take(20).toLong }
       .filter(_ <= version)
       .maxOption
-    val start = checkpoint.fold(ReplayedState.empty)(v => read(checkpointPath(table, v), v))
+    val start = checkpoint.fold(ReplayedState.empty)(v => read(checkpointPath(table.uri, v), v))
     (start.version + 1 to version).foldLeft(start) { (state, v) =>
-      val path = TablePath.slot(table, v)
+      val path = table.slot(v)
       val bytes =
         store.get(path).getOrElse(throw new VersionGone(s"$path, needed for $version, is gone"))
       state.next(LogCommit(v, TableLog.parse(path, bytes)))
@@ -27,7 +29,7 @@ final class SimulatedStates(store: ObjectStore) extends StateReader {
   /** The newest version, by a listing. */
   def head(table: String): Long =
     store
-      .list(TablePath.log(table), "0")
+      .list(TableRef(table).log, "0")
       .map(_.name)
       .collect { case n if n.endsWith(Suffix) || SlotName.matches(n) => n.take(20).toLong }
       .max
@@ -43,7 +45,7 @@ object SimulatedStates {
   private val SlotName = """\d{20}\.json""".r
 
   def checkpointPath(table: String, version: Long): String =
-    f"${TablePath.log(table)}/$version%020d$Suffix"
+    f"${TableRef(table).log}/$version%020d$Suffix"
 
   /** The content of a checkpoint: the actions that make the state, in the order of names. */
   def write(state: ReplayedState): Array[Byte] = TableLog.text(

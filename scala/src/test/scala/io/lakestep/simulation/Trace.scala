@@ -5,7 +5,7 @@ import scala.collection.mutable
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import io.lakestep.Json
-import io.lakestep.log.{AddFile, LogCommit, MetaData, RemoveFile, TablePath}
+import io.lakestep.log.{AddFile, LogCommit, MetaData, RemoveFile, TableRef}
 import io.lakestep.timeline.{AbortEntry, CommitEntry, Completed}
 
 /**
@@ -85,7 +85,7 @@ private final class Trace(world: World, timeline: TrueTimeline, strict: Boolean)
       val array = node.putArray(field)
       values.foreach(array.add)
     }
-    val tables = entry.toVector.flatMap(_.tables).map(_.path)
+    val tables = entry.toVector.flatMap(_.tables).map(_.path.uri)
     val how = new HowToPublish(logs, attempts.get(id).toVector.flatMap(_.writes))
     names("writes", tables)
     names("capable", tables.filter(how.isCapable))
@@ -94,20 +94,23 @@ private final class Trace(world: World, timeline: TrueTimeline, strict: Boolean)
     names("reserves", tables.filter(how.reserve(_).isDefined))
     names("closed", tables.filter(how.isClosed))
     names("opens", tables.filter(how.opens))
-    names("reads", entry.toVector.flatMap(_.reads).map(_.path))
+    names("reads", entry.toVector.flatMap(_.reads).map(_.path.uri))
     node
   }
 
-  private def landed(table: String, version: Long): Int = places(TablePath.slot(table, version))
+  private def landed(table: String, version: Long): Int = places(TableRef(table).slot(version))
   private def entryFile(number: Long): String = f"${timeline.root}/timeline/$number%020d"
 
   /** Steps 2 to 5 of a transaction that was ordered. */
   private def session(entry: CommitEntry): Unit = {
     val of = numbers(entry.transaction.id)
     val ordered = places(s"${entryFile(entry.number)}.json")
-    val pins = entry.tables.map(t => t.path -> t.pin) ++ entry.reads.map(r => r.path -> r.pin)
+    val pins =
+      entry.tables.map(t => t.path.uri -> t.pin) ++ entry.reads.map(r => r.path.uri -> r.pin)
     val bases =
-      entry.tables.map(t => t.path -> t.base) ++ entry.reads.map(r => r.path -> r.validatedTo)
+      entry.tables.map(t => t.path.uri -> t.base) ++ entry.reads.map(r =>
+        r.path.uri -> r.validatedTo
+      )
     // A transaction that was run again is one that began when its snapshot was whole.
     val snapshot = (1L to entry.transaction.snapshot).flatMap(ended(_, ordered)).maxOption
     val begun =
@@ -117,7 +120,7 @@ private final class Trace(world: World, timeline: TrueTimeline, strict: Boolean)
     val read = (Vector(begun, previous) ++ pins.map { case (t, v) => landed(t, v) }).max
     val touched = pins.map(_._1).toSet
     val helped = commits
-      .filter(c => c.number < entry.number && c.tables.exists(t => touched(t.path)))
+      .filter(c => c.number < entry.number && c.tables.exists(t => touched(t.path.uri)))
       .flatMap(c => ended(c.number, ordered))
     event(begun, "begin", 1).put("of", of).put("n", entry.transaction.snapshot)
     pins.foreach { case (table, version) =>
@@ -144,7 +147,7 @@ private final class Trace(world: World, timeline: TrueTimeline, strict: Boolean)
         name.drop(20) match {
           case ".json" =>
             val closed = event(at, "order").put("of", of).putArray("closed")
-            c.tables.filter(_.closed).foreach(t => closed.add(t.path))
+            c.tables.filter(_.closed).foreach(t => closed.add(t.path.uri))
           case ".outcome.json" =>
             val completed = entry.flatMap(_.outcome).collect { case done: Completed => done }
             val end = event(at, "end").put("of", of)
@@ -152,7 +155,7 @@ private final class Trace(world: World, timeline: TrueTimeline, strict: Boolean)
               .putArray("slots")
             completed.foreach(done =>
               for ((t, all) <- c.tables.zip(done.slots); slot <- all)
-                slots.addArray().add(t.path).add(slot)
+                slots.addArray().add(t.path.uri).add(slot)
             )
           case _ => event(at, "end").put("of", of).put("kind", "rolled back").putArray("slots")
         }
@@ -198,12 +201,12 @@ private final class Trace(world: World, timeline: TrueTimeline, strict: Boolean)
     planned(c, log.table).exists(w =>
       Judge.isConflict(w, commit) && !isMerged(c, w, log, commit)
     ) ||
-      c.reads.exists(_.path == log.table) &&
+      c.reads.exists(_.path.uri == log.table) &&
       (commit.changesData || commit.actions.exists(_.isInstanceOf[MetaData]))
 
   /** Row level: until the order point a transaction takes over the rows that others took. */
   private def isMerged(c: CommitEntry, w: PlannedWrite, log: TrueLog, commit: LogCommit): Boolean =
-    c.tables.find(_.path == log.table).exists { t =>
+    c.tables.find(_.path.uri == log.table).exists { t =>
       commit.version <= t.base && Judge.onlyTakesRows(w, commit) && Judge.rowsFit(w, log, t.base)
     }
 
@@ -213,7 +216,7 @@ private final class Trace(world: World, timeline: TrueTimeline, strict: Boolean)
 
   /** What the rules also take for a conflict, for every client or for a strict helper. */
   private def overlaps(c: CommitEntry, table: String, commit: LogCommit): Boolean =
-    strict && c.tables.exists(_.path == table) || planned(c, table).exists { w =>
+    strict && c.tables.exists(_.path.uri == table) || planned(c, table).exists { w =>
       commit.actions.exists {
         case a: AddFile => w.adds(a.path) || w.removes(a.path)
         case _ => false
@@ -226,7 +229,7 @@ private final class Trace(world: World, timeline: TrueTimeline, strict: Boolean)
       (id, attempt) <- attempts.toVector if numbers.contains(id)
       write <- attempt.writes
       path <- write.adds
-    } yield TablePath.dataFile(write.table, path) -> id
+    } yield TableRef(write.table).dataFile(path) -> id
     val byFile = owners.toMap
     changes.zipWithIndex.collect {
       case (Deleted(_, path), at) if byFile.contains(path) => byFile(path) -> at

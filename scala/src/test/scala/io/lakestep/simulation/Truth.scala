@@ -3,8 +3,13 @@ package io.lakestep.simulation
 import scala.collection.mutable
 
 import io.lakestep.Json
-import io.lakestep.log.{AddFile, CommitMark, ForeignWriters, LogCommit, MarkKind, MetaData, Protocol, RemoveFile, TableLog, TablePath}
-import io.lakestep.timeline.{CommitEntry, Completed, Outcome, RolledBack, TimelineCodec, TimelineEntry}
+import io.lakestep.log.{
+  AddFile, CommitMark, ForeignWriters, LogCommit, MarkKind, MetaData, Protocol, RemoveFile,
+  TableLog, TableRef
+}
+import io.lakestep.timeline.{
+  CommitEntry, Completed, Outcome, RolledBack, TimelineCodec, TimelineEntry
+}
 
 /** A mark of ours in a log, and its slot. */
 final case class PlacedMark(slot: Long, mark: CommitMark)
@@ -70,7 +75,7 @@ object Truth {
   def logs(world: World): Map[String, TrueLog] = {
     val created = world.store.changes.collect { case c: Created => c }
     world.tables.map(t =>
-      t -> log(t, created.filter(_.path.startsWith(s"${TablePath.log(t)}/0")))
+      t -> log(t, created.filter(_.path.startsWith(s"${TableRef(t).log}/0")))
     ).toMap
   }
 
@@ -83,7 +88,7 @@ object Truth {
       .toVector
       .sortBy(_.path)
     val commits = slots.map { c =>
-      val version = c.path.drop(TablePath.log(table).length + 1).take(20).toLong
+      val version = c.path.drop(TableRef(table).log.length + 1).take(20).toLong
       LogCommit(version, TableLog.parse(c.path, c.bytes))
     }
     val faults = mutable.ArrayBuffer.empty[String]
@@ -180,8 +185,8 @@ object Truth {
   private def byRealPaths(entry: TimelineEntry): TimelineEntry = entry match {
     case c: CommitEntry =>
       c.copy(
-        tables = c.tables.map(t => t.copy(path = Alias.real(t.path))),
-        reads = c.reads.map(r => r.copy(path = Alias.real(r.path)))
+        tables = c.tables.map(t => t.copy(path = TableRef(Alias.real(t.path.uri)))),
+        reads = c.reads.map(r => r.copy(path = TableRef(Alias.real(r.path.uri))))
       )
     case other => other
   }

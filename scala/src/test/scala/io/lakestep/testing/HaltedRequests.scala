@@ -4,7 +4,9 @@ import java.util.concurrent.atomic.AtomicInteger
 
 import org.apache.hadoop.conf.Configuration
 
-import io.lakestep.commit.{CommitSteps, CommitOutcome, Crash, Lake, ManualClock, RecoveryReport, TwoTables}
+import io.lakestep.commit.{
+  CommitSteps, CommitOutcome, Crash, Lake, ManualClock, RecoveryReport, TwoTables
+}
 import io.lakestep.log.ForeignWriters
 import io.lakestep.storage.{HadoopStores, ObjectStore, ObjectStores, PutOutcome, StoredFile}
 import io.lakestep.timeline.{CommitEntry, EntryTable}

@@ -11,6 +11,7 @@ import org.apache.hadoop.fs.{FileStatus, LocalFileSystem, Path}
 
 import io.lakestep.commit.CommitSteps
 import io.lakestep.timeline.{CommitEntry, EntryTable, Outcome, RolledBack}
+import io.lakestep.log.TableRef
 
 /**
  * Halts a client at the steps of a commit that it was ordered to, until it is told to go on.
@@ -30,10 +31,10 @@ final class HaltingObserver extends CommitSteps {
 
   override def beforeRequested(transaction: String): Unit = reached("beforeRequested")
   override def requested(transaction: String): Unit = reached("requested")
-  override def bound(tablePath: String): Unit = reached("bound")
-  override def pinned(transaction: String, tablePath: String, version: Long): Unit =
+  override def bound(tablePath: TableRef): Unit = reached("bound")
+  override def pinned(transaction: String, tablePath: TableRef, version: Long): Unit =
     reached("pinned")
-  override def flattened(transaction: String, tablePath: String): Unit = reached("flattened")
+  override def flattened(transaction: String, tablePath: TableRef): Unit = reached("flattened")
   override def timelineRead(transaction: String, next: Long): Unit = reached("timelineRead")
   override def helped(transaction: String): Unit = reached("helped")
   override def validated(transaction: String): Unit = reached("validated")

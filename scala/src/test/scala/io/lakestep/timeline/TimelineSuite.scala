@@ -4,7 +4,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.{Ids, Json, LakestepException}
 import io.lakestep.commit.ManualClock
-import io.lakestep.log.{ReadScan, ReadSet, RowFilter}
+import io.lakestep.log.{ReadScan, ReadSet, RowFilter, TableRef}
 import io.lakestep.storage.MemoryStore
 
 final class TimelineSuite extends AnyFunSuite {
@@ -15,7 +15,7 @@ final class TimelineSuite extends AnyFunSuite {
   private val table = EntryTable(
     "log",
     "id",
-    "/t",
+    TableRef("/t"),
     "t",
     Some("hive"),
     -1,
@@ -63,7 +63,7 @@ final class TimelineSuite extends AnyFunSuite {
         inCommitTimestampMs = None
       )
     ),
-    Vector(EntryRead("l", "/r", "r", 1, 2, ReadSet.WholeTable)),
+    Vector(EntryRead("l", TableRef("/r"), "r", 1, 2, ReadSet.WholeTable)),
     Vector(Json.obj().put("drop", "x")),
     Vector("k")
   )
@@ -81,7 +81,10 @@ final class TimelineSuite extends AnyFunSuite {
       1,
       "h",
       2,
-      Vector(RolledBackTable("undone", Some(3), Vector("x")), RolledBackTable("gone", None, Vector.empty))
+      Vector(
+        RolledBackTable("undone", Some(3), Vector("x")),
+        RolledBackTable("gone", None, Vector.empty)
+      )
     )
     assert(TimelineCodec.decodeRolledBack("f", TimelineCodec.encode(end)) == end)
     val r = requested("t1").copy(name = None)

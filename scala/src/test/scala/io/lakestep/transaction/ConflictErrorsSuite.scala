@@ -5,11 +5,13 @@ import scala.jdk.CollectionConverters._
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.timeline.{Conflict, Rule}
+import io.lakestep.log.TableRef
 
 /** What a person reads of a conflict: its kind, the fields that there are, the next step. */
 final class ConflictErrorsSuite extends AnyFunSuite {
 
-  private val over = Conflict.overTable(Rule.SameFile, "db.orders", "file:/orders", Vector("f"))
+  private val over =
+    Conflict.overTable(Rule.SameFile, "db.orders", TableRef("file:/orders"), Vector("f"))
   private val withCommit = over.copy(
     version = Some(7L),
     operation = Some("UPDATE"),

@@ -29,7 +29,7 @@ final class FailedStatementSuite extends AnyFunSuite {
     val db = lake.client()
     val begun = lake.begin(db)
     val transaction = new Transaction(begun, db)
-    transaction.overlayOf(new Path(lake.path("A")), new Configuration())
+    transaction.overlayOf(new Path(lake.path("A").uri), new Configuration())
     private val at = lake.states.stateAt(lake.path("A"), 0)
     private val table = transaction.touched.head
     table.learn(TableFacts(

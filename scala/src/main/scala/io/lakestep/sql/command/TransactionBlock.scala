@@ -2,13 +2,17 @@ package io.lakestep.sql.command
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.catalyst.plans.logical.{Command, CommandResult, LeafNode, LocalRelation, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{
+  Command, CommandResult, LeafNode, LocalRelation, LogicalPlan
+}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
 
 import org.apache.spark.sql.delta.lakestep.SparkInternals
 import io.lakestep.Errors
-import io.lakestep.transaction.{Attempts, Lifecycle, Savepoint, Redo, Transaction, Transactions, Step}
+import io.lakestep.transaction.{
+  Attempts, Lifecycle, Savepoint, Redo, Transaction, Transactions, Step
+}
 
 /** How a block ends. */
 sealed trait BlockEnd

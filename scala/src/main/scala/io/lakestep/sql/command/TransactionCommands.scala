@@ -4,7 +4,9 @@ import java.sql.Timestamp
 
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
-import org.apache.spark.sql.catalyst.plans.logical.{Command, CommandResult, LocalRelation, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{
+  Command, CommandResult, LocalRelation, LogicalPlan
+}
 import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.types.{

@@ -1,6 +1,9 @@
 package io.lakestep.sql.guard
 
-import org.apache.spark.sql.catalyst.plans.logical.{AlterTableCommand, AppendData, Command, LogicalPlan, OverwriteByExpression, OverwritePartitionsDynamic, Union}
+import org.apache.spark.sql.catalyst.plans.logical.{
+  AlterTableCommand, AppendData, Command, LogicalPlan, OverwriteByExpression,
+  OverwritePartitionsDynamic, Union
+}
 import org.apache.spark.sql.delta.commands.{DescribeDeltaDetailCommand, OptimizeTableCommandBase}
 import org.apache.spark.sql.execution.datasources.{
   InsertIntoDataSourceCommand, SaveIntoDataSourceCommand

@@ -1,12 +1,11 @@
 package io.lakestep.sql.parse
 
-
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.{FunctionIdentifier, TableIdentifier}
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.parser.{
-  HybridParameterContext, NamedParameterContext, ParameterContext, ParameterHandler,
-  ParseException, ParserInterface, PositionalParameterContext
+  HybridParameterContext, NamedParameterContext, ParameterContext, ParameterHandler, ParseException,
+  ParserInterface, PositionalParameterContext
 }
 import org.apache.spark.sql.catalyst.plans.logical.{CompoundBody, LogicalPlan, SingleStatement}
 import org.apache.spark.sql.catalyst.trees.{CurrentOrigin, Origin}

@@ -5,15 +5,15 @@ import scala.jdk.CollectionConverters._
 import org.antlr.v4.runtime.{CharStreams, CommonTokenStream, ParserRuleContext, Token}
 import org.antlr.v4.runtime.atn.PredictionMode
 import org.antlr.v4.runtime.misc.{Interval, ParseCancellationException}
-import org.apache.spark.sql.catalyst.parser.{
-  
-  ParseErrorListener, 
-}
+import org.apache.spark.sql.catalyst.parser.{ParseErrorListener}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 
 import io.lakestep.Errors
 import io.lakestep.commit.{IsolationLevel, TransactionModes}
-import io.lakestep.sql.command.{BeginTransaction, BlockEnd, CommitTransaction, DescribeTransaction, ExplainConflict, Recover, RollbackTransaction, SetTransaction, ShowTransactions, VacuumTransactions}
+import io.lakestep.sql.command.{
+  BeginTransaction, BlockEnd, CommitTransaction, DescribeTransaction, ExplainConflict, Recover,
+  RollbackTransaction, SetTransaction, ShowTransactions, VacuumTransactions
+}
 import io.lakestep.sql.parser.{LakestepSqlBaseVisitor, LakestepSqlLexer, LakestepSqlParser}
 import io.lakestep.sql.parser.LakestepSqlParser._
 

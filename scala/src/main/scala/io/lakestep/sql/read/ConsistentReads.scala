@@ -2,7 +2,10 @@ package io.lakestep.sql.read
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression
-import org.apache.spark.sql.catalyst.plans.logical.{Command, CreateTableAsSelect, LogicalPlan, ReplaceTableAsSelect, SetVariable, Subquery, V2WriteCommand}
+import org.apache.spark.sql.catalyst.plans.logical.{
+  Command, CreateTableAsSelect, LogicalPlan, ReplaceTableAsSelect, SetVariable, Subquery,
+  V2WriteCommand
+}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.delta.files.TahoeLogFileIndex
 import org.apache.spark.sql.execution.command.DataWritingCommand

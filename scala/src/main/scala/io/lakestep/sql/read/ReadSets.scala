@@ -5,7 +5,9 @@ import org.apache.spark.sql.{SaveMode, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.{
   Attribute, AttributeSet, Expression, PredicateHelper, SubqueryExpression
 }
-import org.apache.spark.sql.catalyst.plans.logical.{AppendData, Command, GlobalLimit, LocalLimit, LogicalPlan, Offset, Sample, Tail, V2WriteCommand}
+import org.apache.spark.sql.catalyst.plans.logical.{
+  AppendData, Command, GlobalLimit, LocalLimit, LogicalPlan, Offset, Sample, Tail, V2WriteCommand
+}
 import org.apache.spark.sql.delta.DeltaColumnMapping
 import org.apache.spark.sql.delta.actions.AddFile
 import org.apache.spark.sql.delta.commands.{DeleteCommand, MergeIntoCommand, UpdateCommand}

@@ -7,7 +7,9 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.analysis.{ResolvedIdentifier, UnresolvedIdentifier}
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan, ReplaceTableAsSelect, SetTableProperties, UnsetTableProperties}
+import org.apache.spark.sql.catalyst.plans.logical.{
+  Command, LogicalPlan, ReplaceTableAsSelect, SetTableProperties, UnsetTableProperties
+}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.delta.commands.RestoreTableCommand
 import org.apache.spark.sql.execution.SparkPlan
@@ -19,7 +21,9 @@ import io.lakestep.{Errors, LakestepException}
 import io.lakestep.commit.TransactionModes
 import io.lakestep.sql.guard.{CommandCatalogue, Decision, StatementKinds}
 import io.lakestep.sql.redirect.RedirectSaveAsTable
-import io.lakestep.transaction.{Attempts, Autocommit, StagingWatch, InternalClones, Lifecycle, Redo, Transactions}
+import io.lakestep.transaction.{
+  Attempts, Autocommit, StagingWatch, InternalClones, Lifecycle, Redo, Transactions
+}
 import io.lakestep.log.ForeignWriters
 
 /**

@@ -5,12 +5,16 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import org.apache.spark.sql.catalyst.analysis.AnalysisContext
 import org.apache.spark.sql.catalyst.expressions.{CallMethodViaReflection, UserDefinedExpression}
-import org.apache.spark.sql.catalyst.plans.logical.{Command, CommandResult, LogicalPlan, ScriptTransformation}
+import org.apache.spark.sql.catalyst.plans.logical.{
+  Command, CommandResult, LogicalPlan, ScriptTransformation
+}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 
 import org.apache.spark.sql.delta.lakestep.{DeltaReference, SparkInternals}
-import io.lakestep.sql.command.{BeginTransaction, CommitTransaction, RollbackTransaction, SetTransaction, TransactionCommand}
+import io.lakestep.sql.command.{
+  BeginTransaction, CommitTransaction, RollbackTransaction, SetTransaction, TransactionCommand
+}
 import io.lakestep.sql.guard.{CommandCatalogue, Decision, TransactionGuard}
 import io.lakestep.transaction.{Savepoint, SessionState, Transaction, Transactions}
 

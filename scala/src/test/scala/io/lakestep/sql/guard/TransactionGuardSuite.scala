@@ -10,7 +10,6 @@ import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan}
 import elsewhere.{CountingProcedure, UnknownSideEffect}
 import io.delta.tables.DeltaTable
 
-
 class TransactionGuardSuite extends AnyFunSuite with GuardedSpark {
 
   private val Unsupported = "LAKESTEP_UNSUPPORTED_IN_TRANSACTION"

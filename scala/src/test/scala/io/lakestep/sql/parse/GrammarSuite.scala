@@ -6,7 +6,10 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.LakestepException
 import io.lakestep.commit.TransactionModes
-import io.lakestep.sql.command.{BeginTransaction, BlockEnd, CommitTransaction, DescribeTransaction, ExplainConflict, Recover, RollbackTransaction, SetTransaction, ShowTransactions, VacuumTransactions}
+import io.lakestep.sql.command.{
+  BeginTransaction, BlockEnd, CommitTransaction, DescribeTransaction, ExplainConflict, Recover,
+  RollbackTransaction, SetTransaction, ShowTransactions, VacuumTransactions
+}
 
 /** The texts of `sql-grammar/statements`, each parsed as its file says. */
 class GrammarSuite extends AnyFunSuite {
@@ -70,7 +73,8 @@ class GrammarSuite extends AnyFunSuite {
   test("the pieces of a block are the user's own texts") {
     val text = "BEGIN;\n insert into A values ('x;y') ;-- c\n Select 1 ; COMMIT"
     Statements.parse(text) match {
-      case ParsedText.Block(_, pieces, _) => assert(pieces == Seq("insert into A values ('x;y')", "Select 1"))
+      case ParsedText.Block(_, pieces, _) =>
+        assert(pieces == Seq("insert into A values ('x;y')", "Select 1"))
       case other => fail(other.toString)
     }
   }

@@ -16,15 +16,15 @@ import org.apache.spark.sql.delta.storage.dv.DeletionVectorStore
 import org.apache.spark.sql.delta.util.JsonUtils
 
 import io.lakestep.Json
-import io.lakestep.log.{DeletionVectors, VectorChange}
+import io.lakestep.log.{DeletionVectors, TableRef, VectorChange}
 
 /** Deletion vectors as Delta itself reads and writes them: all of one call in one new file. */
 final class DeltaDeletionVectors(conf: Configuration) extends DeletionVectors {
 
   override def merge(
-      table: String,
+      table: TableRef,
       changes: Vector[VectorChange]): Either[Vector[VectorChange], Vector[ObjectNode]] = {
-    val path = new Path(new URI(table))
+    val path = new Path(new URI(table.uri))
     val store = DeletionVectorStore.createInstance(conf)
     val merged = changes.map(union(store, path, _))
     val refused = changes.zip(merged).collect { case (change, None) => change }

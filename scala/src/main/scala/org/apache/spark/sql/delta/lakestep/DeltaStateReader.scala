@@ -5,7 +5,9 @@ import java.util.concurrent.atomic.AtomicReference
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
-import io.lakestep.log.{Action, AddFile, DomainMetadata, LiveFile, MetaData, Protocol, StateReader, TableState}
+import io.lakestep.log.{
+  Action, AddFile, DomainMetadata, LiveFile, MetaData, Protocol, StateReader, TableRef, TableState
+}
 
 /**
  * Reads the state of a table through Delta, checkpoints included. Needed only where commits are
@@ -36,8 +38,8 @@ object DeltaStateReader extends StateReader {
     own.getOrElse(active)
   }
 
-  override def stateAt(tablePath: String, version: Long): TableState =
-    new Snapshot(new DeltaState(session(), new Path(new URI(tablePath)), version))
+  override def stateAt(table: TableRef, version: Long): TableState =
+    new Snapshot(new DeltaState(session(), new Path(new URI(table.uri)), version))
 
   private final class Snapshot(state: DeltaState) extends TableState {
 
