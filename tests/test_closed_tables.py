@@ -260,8 +260,8 @@ def test_programs_write_a_closed_table_like_any_other(spark, arena):
     target.update("id = 200", {"v": "'updated'"})
     target.optimize().executeCompaction()
     spark.sql(f"CREATE TEMPORARY VIEW by_view USING delta OPTIONS (path '{table.path}')")
-    with refused("LAKESTEP_STATEMENT_IS_NO_TRANSACTION", "0A000"):
-        spark.sql("INSERT INTO by_view VALUES (201, 'a', 'view', 1)")
+    spark.sql("INSERT INTO by_view VALUES (201, 'a', 'view', 1)")
+    assert any("201" in row for row in rows(spark, table))
     spark.catalog.dropTempView("by_view")
     with refused("LAKESTEP_STATEMENT_IS_NO_TRANSACTION", "0A000"):
         target.addFeatureSupport("domainMetadata")

@@ -134,7 +134,7 @@ def test_vacuum_ends_old_transactions_and_tells_their_owners(spark, other_sessio
         assert txn.id in done["aborted"]
         assert done["removed_folders"] >= 1
         assert done["failed"] == []
-    assert "aborted-by-another-client" in str(conflict.value)
+    assert conflict.value.getCondition() == "LAKESTEP_CONFLICT.ABORTED_BY_ANOTHER_CLIENT"
     assert spark.sql(f"DESCRIBE TRANSACTION '{txn.id}'").collect()[0]["state"] == "ABORTED"
     assert rows(spark, name) == [*ROWS, (3, "c")]
     with pytest.raises(lakestep.LakestepError) as raised:

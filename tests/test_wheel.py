@@ -32,7 +32,7 @@ def test_wheel_jar_and_checkout_have_one_version():
 def test_jar_holds_only_our_classes_and_resources():
     ours = re.compile(
         r"io/lakestep/.*|org/apache/spark/sql/delta/lakestep/.*"
-        r"|lakestep-(build\.properties|commands\.tsv|error-conditions\.json)"
+        r"|lakestep-(build\.properties|(commands|contract|linkage)\.tsv|error-conditions\.json)"
         r"|META-INF/(MANIFEST\.MF|services/.*)"
     )
     with ZipFile(lakestep.jar_path()) as jar:
