@@ -123,7 +123,11 @@ lazy val lakestep = (project in file("."))
     Test / resourceGenerators += Def.task {
       val file = (Test / resourceManaged).value / "file-graph.tsv"
       val compiled = (Compile / compile).value
-      IO.writeLines(file, FileGraph.of(compiled, (Compile / scalaSource).value, baseDirectory.value))
+      IO.writeLines(file, FileGraph.of(
+          compiled,
+          Seq((Compile / scalaSource).value, (Compile / javaSource).value),
+          baseDirectory.value
+        ))
       Seq(file)
     }.taskValue,
     // For drivers that pytest starts.

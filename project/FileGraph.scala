@@ -6,7 +6,7 @@ import xsbti.compile.CompileAnalysis
 object FileGraph {
 
   /** Lines of two columns, both relative to the folder of sources. */
-  def of(compiled: CompileAnalysis, sources: File, base: File): Seq[String] = {
+  def of(compiled: CompileAnalysis, sources: Seq[File], base: File): Seq[String] = {
     val relations = compiled.asInstanceOf[Analysis].relations
     def files(className: String) = relations.definesClass(className)
     val edges = for {
@@ -19,8 +19,8 @@ object FileGraph {
     edges.distinct.sorted.map { case (from, to) => s"$from\t$to" }
   }
 
-  private def relative(id: String, sources: File, base: File): String = {
+  private def relative(id: String, sources: Seq[File], base: File): String = {
     val file = new File(id.replace("${BASE}", base.getPath))
-    IO.relativize(sources, file).getOrElse(file.getName)
+    sources.flatMap(IO.relativize(_, file)).headOption.getOrElse(s"generated/${file.getName}")
   }
 }

@@ -1,16 +1,24 @@
 package io.lakestep
 
-import io.lakestep.commit.{ConflictStrategy, FirstCommitterWins, IsolationLevel}
-
 /** One configuration key with its meaning. Every key is listed in README. */
 final case class ConfKey[T](key: String, default: T, doc: String, parse: String => T) {
-  def from(get: String => Option[String]): T = get(key).fold(default) { text =>
-    try parse(text)
+
+  /** Condition: LAKESTEP_INVALID_SETTING. */
+  def from(get: String => Option[String]): T =
+    get(key).fold(default)(text => valid(text)(parse(text)))
+
+  /** What a value stands for; `meant` throws a RuntimeException for one that stands for nothing. */
+  def as[A](get: String => Option[String])(meant: T => A): A = {
+    val value = from(get)
+    valid(get(key).getOrElse(value.toString))(meant(value))
+  }
+
+  private def valid[A](text: String)(made: => A): A =
+    try made
     catch {
       case cause: RuntimeException =>
         throw Errors.caused("LAKESTEP_INVALID_SETTING", cause, "key" -> key, "value" -> text)
     }
-  }
 }
 
 object LakestepConf {
@@ -23,14 +31,11 @@ object LakestepConf {
     text => Some(text.trim).filter(_.nonEmpty)
   )
 
-  val Isolation: ConfKey[IsolationLevel] = ConfKey(
+  val Isolation: ConfKey[String] = ConfKey(
     "spark.lakestep.isolationLevel",
-    IsolationLevel.Snapshot,
+    "SNAPSHOT",
     "SNAPSHOT or SERIALIZABLE: the level of a transaction whose BEGIN names none.",
-    text =>
-      IsolationLevel.parse(text.trim).getOrElse(
-        throw new IllegalArgumentException("neither SNAPSHOT nor SERIALIZABLE")
-      )
+    _.trim
   )
 
   val SyncFiles: ConfKey[Boolean] = ConfKey(
@@ -64,12 +69,12 @@ object LakestepConf {
     _.trim.toBoolean
   )
 
-  val Strategy: ConfKey[ConflictStrategy] = ConfKey(
+  val Strategy: ConfKey[String] = ConfKey(
     "spark.lakestep.commit.conflictStrategy",
-    FirstCommitterWins,
+    "first-committer-wins",
     "What COMMIT does about a transaction in flight over its tables: first-committer-wins (finishes " +
       "it at once), younger-waits (waits for its client, at most timeoutMs), or the name of a class.",
-    text => ConflictStrategy.named(text.trim)
+    _.trim
   )
 
   val PublishThreads: ConfKey[Int] = ConfKey(

@@ -13,6 +13,11 @@ object IsolationLevel {
 
   def parse(name: String): Option[IsolationLevel] =
     Seq(Snapshot, Serializable).find(_.name.equalsIgnoreCase(name))
+
+  /** Throws IllegalArgumentException for any other name. */
+  def named(name: String): IsolationLevel = parse(name).getOrElse(
+    throw new IllegalArgumentException("neither SNAPSHOT nor SERIALIZABLE")
+  )
 }
 
 /** What a statement says of a transaction; nothing where it leaves a mode open. */

@@ -26,7 +26,6 @@ object Flatten {
       pinned: Option[PinnedHeader])
 
   /** The overlay's path scheme; it must never reach a published action. */
-  private[log] val OverlayScheme = "lakestep:"
 
   def apply(transaction: String, table: Table, commits: Vector[LogCommit]): NetChanges = {
     val staged = commits.filterNot(ForeignWriters.isStaging)
@@ -140,7 +139,7 @@ object Flatten {
       "readVersion"
     ).foreach(body.remove)
     Option(body.get("operationParameters")).collect { case o: ObjectNode =>
-      o.properties.removeIf(e => e.getValue.asText.contains(s"$OverlayScheme//"))
+      o.properties.removeIf(e => e.getValue.asText.contains(s"${TableRef.OverlayScheme}://"))
     }
     if (table.pin >= 0) body.put("readVersion", table.pin)
     body.put("isBlindAppend", infos.nonEmpty && infos.forall(_.isBlindAppend))

@@ -60,7 +60,7 @@ final case class StagedEffect(
       )
 
   private def overlayPath(path: String): Option[Unpublishable] =
-    Option.when(path.startsWith(Flatten.OverlayScheme))(Unpublishable.OverlayPath(path))
+    Option.when(path.startsWith(s"${TableRef.OverlayScheme}:"))(Unpublishable.OverlayPath(path))
 }
 
 object StagedEffect {

@@ -90,6 +90,9 @@ final class TableRef private (val uri: String) {
 
 object TableRef {
 
+  /** The scheme of a table as a transaction sees it. */
+  val OverlayScheme = "lakestep"
+
   /** What the names of net actions begin with. */
   val NetActions = "commit-"
 

@@ -13,6 +13,7 @@ import io.delta.storage.{
 }
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
+import org.apache.spark.SparkConf
 
 import io.lakestep.{Errors, RuntimeContract}
 import io.lakestep.log.{ForeignWriters, LogFileName, MarkKind, TableLog, TableRef}
@@ -133,4 +134,26 @@ class BaseLogStore(configuration: Configuration) extends LogStore(configuration)
 
   override def isPartialWriteVisible(path: Path, hadoopConf: Configuration): JBoolean =
     delta(path).isPartialWriteVisible(path, hadoopConf)
+}
+
+object BaseLogStore {
+
+  /** Schemes of base tables whose commits we create. */
+  private[overlay] val Schemes: Seq[String] = StoreKind.schemes.toSeq.sorted
+
+  private[overlay] def key(scheme: String) = s"spark.delta.logStore.$scheme.impl"
+
+  /**
+   * Base schemes for which the user chose another log store: commits there are not created by our
+   * put-if-absent, and `BaseWriteGuard` is not asked, so that a transaction stages nothing there.
+   */
+  private[overlay] def others(conf: SparkConf): Map[String, String] =
+    Schemes.flatMap { scheme =>
+      val own = key(scheme)
+      conf
+        .getOption(own)
+        .orElse(conf.getOption(own.stripPrefix("spark.")))
+        .filter(_ != classOf[BaseLogStore].getName)
+        .map(scheme -> _)
+    }.toMap
 }

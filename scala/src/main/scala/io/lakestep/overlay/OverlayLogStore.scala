@@ -104,11 +104,11 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
     for {
       name <- scheme
       env <- Option(SparkEnv.get)
-      store <- OverlaySettings.foreignBaseStores(env.conf).get(name)
+      store <- BaseLogStore.others(env.conf).get(name)
     } throw Errors(
       "LAKESTEP_LOG_STORE_NOT_OURS",
       "table" -> table.toString,
-      "key" -> OverlaySettings.logStoreKey(name),
+      "key" -> BaseLogStore.key(name),
       "value" -> store
     )
     def isVouchedFor =

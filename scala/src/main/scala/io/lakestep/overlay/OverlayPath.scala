@@ -4,6 +4,7 @@ import org.apache.hadoop.fs.Path
 
 import io.lakestep.Errors
 import io.lakestep.storage.TemporaryFiles
+import io.lakestep.log.TableRef
 
 /**
  * Which log segments make up a table's log, in order: the base log up to and including version
@@ -64,7 +65,7 @@ final case class OverlayPath(chain: Chain, base: Path) {
 
 object OverlayPath {
 
-  val Scheme = "lakestep"
+  val Scheme: String = TableRef.OverlayScheme
 
   private val NoAuthority = "_"
 

@@ -4,7 +4,6 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
 
 import io.lakestep.{Errors, LakestepException}
-import io.lakestep.storage.StoreKind
 
 /**
  * What Spark, Hadoop and Delta must know to open an overlay.
@@ -18,12 +17,7 @@ import io.lakestep.storage.StoreKind
  */
 object OverlaySettings {
 
-  /** Schemes of base tables whose commits we create. */
-  val BaseSchemes: Seq[String] = StoreKind.schemes.toSeq.sorted
-
   private val LogStoreClassKeys = Seq("spark.delta.logStore.class", "delta.logStore.class")
-
-  private[overlay] def logStoreKey(scheme: String) = s"spark.delta.logStore.$scheme.impl"
 
   private def isSet(conf: SparkConf, key: String) =
     conf.contains(key) || conf.contains(key.stripPrefix("spark."))
@@ -41,9 +35,9 @@ object OverlaySettings {
     conflict(conf).foreach(throw _)
     val overlayStore = classOf[OverlayLogStore].getName
     val baseStore = classOf[BaseLogStore].getName
-    val stores = (OverlayPath.Scheme -> overlayStore) +: BaseSchemes.map(_ -> baseStore)
+    val stores = (OverlayPath.Scheme -> overlayStore) +: BaseLogStore.Schemes.map(_ -> baseStore)
     stores.foreach { case (scheme, store) =>
-      if (!isSet(conf, logStoreKey(scheme))) conf.set(logStoreKey(scheme), store)
+      if (!isSet(conf, BaseLogStore.key(scheme))) conf.set(BaseLogStore.key(scheme), store)
     }
     Seq(
       s"fs.${OverlayPath.Scheme}.impl" -> classOf[OverlayFileSystem].getName,
@@ -63,18 +57,4 @@ object OverlaySettings {
     LogStoreClassKeys.find(conf.contains).map { key =>
       Errors("LAKESTEP_LOG_STORE_CLASS_CONFLICT", "key" -> key, "value" -> conf.get(key))
     }
-
-  /**
-   * Base schemes for which the user chose another log store: commits there are not created by our
-   * put-if-absent, and `BaseWriteGuard` is not asked, so that a transaction stages nothing there.
-   */
-  def foreignBaseStores(conf: SparkConf): Map[String, String] =
-    BaseSchemes.flatMap { scheme =>
-      val key = logStoreKey(scheme)
-      conf
-        .getOption(key)
-        .orElse(conf.getOption(key.stripPrefix("spark.")))
-        .filter(_ != classOf[BaseLogStore].getName)
-        .map(scheme -> _)
-    }.toMap
 }

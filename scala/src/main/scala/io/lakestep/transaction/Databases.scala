@@ -9,7 +9,9 @@ import org.apache.spark.sql.SparkSession
 
 import org.apache.spark.sql.delta.lakestep.{DeltaDeletionVectors, DeltaStateReader}
 import io.lakestep.{Clock, Errors, Ids, LakestepConf}
-import io.lakestep.commit.{CommitSteps, Database, DatabaseOptions, PublishExecutor}
+import io.lakestep.commit.{
+  CommitSteps, ConflictStrategy, Database, DatabaseOptions, PublishExecutor
+}
 import io.lakestep.storage.{HadoopStores, ObjectStores}
 
 /** One [[Database]] for each timeline root of this process, shared by its sessions. */
@@ -57,7 +59,8 @@ object Databases {
         maxAttempts = conf(LakestepConf.MaxAttempts),
         // The stores force nothing where they need not; a file that is gone is noticed anyway.
         syncDataFiles = true,
-        conflicts = conf(LakestepConf.Strategy),
+        conflicts =
+          LakestepConf.Strategy.as(session.conf.getOption)(ConflictStrategy.named),
         longestWaitMs = conf(LakestepConf.TimeoutMs),
         checkpointInterval = conf(LakestepConf.CheckpointInterval),
         publishExecutor = PublishExecutor.on(threads(conf(LakestepConf.PublishThreads)))

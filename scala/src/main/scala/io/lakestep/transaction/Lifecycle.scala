@@ -8,8 +8,8 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.lakestep.{DeltaHousekeeping, WarmOverlay}
 import io.lakestep.{Errors, LakestepConf}
 import io.lakestep.commit.{
-  BeginRequest, CollectionReport, CommitOutcome, RecoveryReport, Residue, TransactionModes,
-  TransactionStatus
+  BeginRequest, CollectionReport, CommitOutcome, IsolationLevel, RecoveryReport, Residue,
+  TransactionModes, TransactionStatus
 }
 import io.lakestep.overlay.Staging
 import io.lakestep.timeline.{CommitEntry, Conflict}
@@ -55,7 +55,9 @@ object Lifecycle {
             user = session.sparkContext.sparkUser,
             application = session.sparkContext.applicationId,
             isolation =
-              modes.isolation.getOrElse(LakestepConf.Isolation.from(session.conf.getOption)),
+              modes.isolation.getOrElse(
+                LakestepConf.Isolation.as(session.conf.getOption)(IsolationLevel.named)
+              ),
             readOnly = modes.readOnly.contains(true),
             notBefore = Transactions.seenEntry(session, database)
           )

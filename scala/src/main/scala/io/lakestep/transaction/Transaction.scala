@@ -11,7 +11,8 @@ import org.apache.spark.sql.catalyst.TableIdentifier
 
 import io.lakestep.Errors
 import io.lakestep.commit.{
-  BegunTransaction, Database, FirstTouch, ReadTable, Rerun, TransactionModes, WrittenTable
+  BegunTransaction, Database, FirstTouch, IsolationLevel, ReadTable, Rerun, TransactionModes,
+  WrittenTable
 }
 import io.lakestep.log.{ForeignWriters, OneCommit, ReadSet, StagedEffect, StatementKind, TableRef}
 import io.lakestep.overlay.{Chain, OverlayPath, Staging, StagingFolder}
@@ -62,6 +63,9 @@ final class Transaction(
   def permitVacuum(): Unit = vacuums = true
 
   def permitsVacuum: Boolean = vacuums
+
+  /** Whether COMMIT asks what was read. */
+  def recordsReads: Boolean = begun.isolation == IsolationLevel.Serializable
 
   /** Whether a statement that writes is refused. */
   def isReadOnly: Boolean = !mayWrite

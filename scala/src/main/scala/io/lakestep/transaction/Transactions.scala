@@ -86,6 +86,12 @@ object Transactions {
     case _ => false
   }
 
+  /** Whether the session's transaction is one whose reads count. */
+  def areReadsRecorded(session: SparkSession): Boolean = state(session) match {
+    case SessionState.Open(transaction) => transaction.recordsReads
+    case _ => false
+  }
+
   def permitsVacuum(session: SparkSession): Boolean = state(session) match {
     case SessionState.Open(transaction) => transaction.permitsVacuum
     case _ => false

@@ -194,12 +194,12 @@ class OverlayLogStoreTest extends AnyFunSuite {
     assert(!spark.contains("spark.delta.logStore.lakestep.impl"))
     assert(hadoop.get("fs.lakestep.impl") == "mine")
     assert(hadoop.getBoolean("fs.lakestep.impl.disable.cache", false))
-    assert(OverlaySettings.foreignBaseStores(spark) == Map("file" -> "mine"))
+    assert(BaseLogStore.others(spark) == Map("file" -> "mine"))
 
     val fresh = new SparkConf(false)
     OverlaySettings.install(fresh, new Configuration(false))
     OverlaySettings.install(fresh, new Configuration(false))
-    assert(OverlaySettings.foreignBaseStores(fresh).isEmpty)
+    assert(BaseLogStore.others(fresh).isEmpty)
 
     val whole = new SparkConf(false).set("spark.delta.logStore.class", "mine")
     val e = intercept[LakestepException](OverlaySettings.install(whole, new Configuration(false)))

@@ -15,7 +15,6 @@ import org.apache.spark.sql.types.{DataType, StructType}
 import io.lakestep.Errors
 import io.lakestep.catalog.BindCatalogs
 import io.lakestep.sql.command.{BeginTransaction, BlockEnd, BlockPiece, TransactionBlock}
-import io.lakestep.sql.run.StatementTag
 import io.lakestep.transaction.Transactions
 
 /**

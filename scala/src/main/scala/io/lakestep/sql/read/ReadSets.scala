@@ -1,7 +1,7 @@
 package io.lakestep.sql.read
 
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.{SaveMode, SparkSession}
+import org.apache.spark.sql.SaveMode
 import org.apache.spark.sql.catalyst.expressions.{
   Attribute, AttributeSet, Expression, PredicateHelper, SubqueryExpression
 }
@@ -19,10 +19,9 @@ import org.apache.spark.sql.execution.datasources.{
 import org.apache.spark.sql.types.StructType
 
 import org.apache.spark.sql.delta.lakestep.DeltaReference
-import io.lakestep.commit.IsolationLevel
 import io.lakestep.log.{FileAction, ReadScan, ReadSet, RowFilter, StatementKind}
 import io.lakestep.sql.guard.{CommandCatalogue, Decision, StatementKinds, TransactionGuard}
-import io.lakestep.transaction.{SessionState, Transaction, Transactions}
+import io.lakestep.transaction.Transaction
 
 /**
  * What a statement of a SERIALIZABLE transaction reads, recorded when it is planned, before it runs.
@@ -40,7 +39,7 @@ private[sql] object ReadSets extends PredicateHelper {
       transaction: Transaction,
       plan: LogicalPlan,
       noted: Map[Path, Set[String]]): Unit =
-    if (isRecorded(transaction) && !isPlannedAgain(plan) && !isPlannedLater(plan)) {
+    if (transaction.recordsReads && !isPlannedAgain(plan) && !isPlannedLater(plan)) {
       val scans = scansIn(plan)
       val isCut = plan.collectWithSubqueries {
         case _: GlobalLimit | _: LocalLimit | _: Offset | _: Tail | _: Sample => ()
@@ -59,7 +58,7 @@ private[sql] object ReadSets extends PredicateHelper {
    * queries: in its plan, or of its own, which are planned, and recorded, when it runs.
    */
   def command(transaction: Transaction, command: Command): Unit =
-    if (isRecorded(transaction)) command match {
+    if (transaction.recordsReads) command match {
       case update: UpdateCommand => target(transaction, update.target, update.condition.toSeq)
       case delete: DeleteCommand => target(transaction, delete.target, delete.condition.toSeq)
       case merge: MergeIntoCommand =>
@@ -83,15 +82,6 @@ private[sql] object ReadSets extends PredicateHelper {
   private def readsData(command: Command): Boolean =
     CommandCatalogue.decide(command) == Decision.Staged ||
       command.getClass.getName.startsWith("org.apache.spark.sql.delta.")
-
-  /** Whether the session's transaction is one whose reads count. */
-  def areRecorded(session: SparkSession): Boolean = Transactions.state(session) match {
-    case SessionState.Open(transaction) => isRecorded(transaction)
-    case _ => false
-  }
-
-  private def isRecorded(transaction: Transaction): Boolean =
-    transaction.begun.isolation == IsolationLevel.Serializable
 
   /** Adaptive execution plans what is left of a query again, when it was recorded already. */
   private def isPlannedAgain(plan: LogicalPlan): Boolean =

@@ -10,13 +10,14 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.delta.files.{TahoeBatchFileIndex, TahoeFileIndex, TahoeLogFileIndex}
 import org.apache.spark.sql.delta.stats.PreparedDeltaFileIndex
+import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanHelper, LogicalQueryStage}
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 
 import org.apache.spark.sql.delta.lakestep.DeltaReference
 import io.lakestep.sql.guard.StatementKinds
-import io.lakestep.sql.run.StatementRoot
+import io.lakestep.transaction.Transactions
 
 /**
  * The root of a query: the Delta tables that it was made for, some of which the optimizer may take
@@ -32,6 +33,11 @@ final case class StatementTables(
   override def output: Seq[Attribute] = child.output
   override protected def withNewChildInternal(newChild: LogicalPlan): StatementTables =
     copy(child = newChild)
+}
+
+/** The root of a physical plan, which knows the Delta tables that are read below it. */
+private[sql] trait ReadsTables extends SparkPlan {
+  def tables: Set[Path]
 }
 
 /** The scan of a Delta table. */
@@ -63,7 +69,7 @@ final case class NoteStatementTables(session: SparkSession) extends Rule[Logical
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case _: StatementTables | _: Subquery => plan
     case command if StatementKinds.commands(command).nonEmpty =>
-      if (command.getTagValue(Noted).isEmpty && ReadSets.areRecorded(session)) {
+      if (command.getTagValue(Noted).isEmpty && Transactions.areReadsRecorded(session)) {
         val named = withNames(command)
         named.setTagValue(Noted, scans(named))
         named
@@ -72,7 +78,7 @@ final case class NoteStatementTables(session: SparkSession) extends Rule[Logical
       val tables = of(query)
       if (tables.isEmpty) query
       else {
-        val named = if (ReadSets.areRecorded(session)) withNames(query) else query
+        val named = if (Transactions.areReadsRecorded(session)) withNames(query) else query
         StatementTables(named, tables, scans(named))
       }
   }
@@ -115,7 +121,7 @@ object NoteStatementTables extends AdaptiveSparkPlanHelper {
       case scan @ DeltaScan(index) => if (counts(index)) Seq(index.path -> nameOf(scan)) else Nil
       case other: LogicalRelation => DeltaReference.in(other).map(_.path -> "other")
       case cached: InMemoryRelation =>
-        collect(cached.cacheBuilder.cachedPlan) { case s: StatementRoot => s.tables }.flatten
+        collect(cached.cacheBuilder.cachedPlan) { case s: ReadsTables => s.tables }.flatten
           .map(_ -> "cached")
       // What adaptive execution has run already when it plans the rest again.
       case stage: LogicalQueryStage => found(stage.logicalPlan)(counts)

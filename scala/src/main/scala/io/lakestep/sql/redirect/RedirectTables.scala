@@ -24,7 +24,6 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import io.lakestep.Errors
 import io.lakestep.catalog.RedirectPath
 import io.lakestep.overlay.OverlayPath
-import io.lakestep.sql.run.OneStatementTransaction
 import io.lakestep.transaction.Transactions
 
 /**
@@ -41,7 +40,7 @@ final case class RedirectTables(session: SparkSession) extends Rule[LogicalPlan]
     val redirected = AnalysisHelper.allowInvokingTransformsInAnalyzer {
       plan.transformDownWithSubqueries { case node if !isDone(node) => redirect(node) }
     }
-    OneStatementTransaction.note(plan, redirected)
+    AskedPlan.note(plan, redirected)
     redirected
   }
 

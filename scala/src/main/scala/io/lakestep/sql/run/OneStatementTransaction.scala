@@ -10,7 +10,6 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{
   Command, LogicalPlan, ReplaceTableAsSelect, SetTableProperties, UnsetTableProperties
 }
-import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.delta.commands.RestoreTableCommand
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.command.{ExecutedCommandExec, LeafRunnableCommand}
@@ -20,7 +19,7 @@ import org.apache.spark.sql.delta.lakestep.SparkInternals
 import io.lakestep.{Errors, LakestepException}
 import io.lakestep.commit.TransactionModes
 import io.lakestep.sql.guard.{CommandCatalogue, Decision, StatementKinds}
-import io.lakestep.sql.redirect.RedirectSaveAsTable
+import io.lakestep.sql.redirect.{AskedPlan, RedirectSaveAsTable}
 import io.lakestep.transaction.{
   Attempts, Autocommit, StagingWatch, InternalClones, Lifecycle, Redo, Transactions
 }
@@ -74,18 +73,11 @@ final case class OneStatementTransaction(
 
 object OneStatementTransaction {
 
-  private val Asked = TreeNodeTag[LogicalPlan]("lakestep.asked")
-
-  /** Remembers a plan that nobody has resolved yet on what becomes of it. */
-  private[sql] def note(asked: LogicalPlan, plan: LogicalPlan): Unit =
-    if (plan.getTagValue(Asked).isEmpty)
-      plan.setTagValue(Asked, asked.getTagValue(Asked).getOrElse(asked))
-
   /** The plan that does so, if the statement that became this plan has to be a transaction. */
   private[sql] def plan(session: SparkSession, root: LogicalPlan): Option[SparkPlan] = {
     val commands = StatementKinds.commands(root)
     for {
-      asked <- root.getTagValue(Asked).orElse(askedAgain(root))
+      asked <- AskedPlan.of(root).orElse(askedAgain(root))
       if commands.exists(mustBe(session, _)) && !Transactions.isOpen(session) &&
         !InternalClones.contains(session)
     } yield ExecutedCommandExec(OneStatementTransaction(asked, root.output, vacuumed(commands)))

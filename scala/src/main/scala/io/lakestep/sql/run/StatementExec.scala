@@ -19,7 +19,8 @@ import io.lakestep.log.StatementKind
 import io.lakestep.overlay.OverlayPath
 import io.lakestep.sql.command.{InspectionCommand, TransactionCommand}
 import io.lakestep.sql.guard.{CommandCatalogue, Decision, StatementKinds}
-import io.lakestep.sql.read.{NoteStatementTables, ReadSets, StatementTables}
+import io.lakestep.sql.read.{NoteStatementTables, ReadSets, ReadsTables, StatementTables}
+import io.lakestep.sql.parse.StatementTag
 import io.lakestep.transaction.{StagingWatch, InternalClones, Transaction, Transactions}
 
 /**
@@ -29,9 +30,8 @@ import io.lakestep.transaction.{StagingWatch, InternalClones, Transaction, Trans
  *    is refused once that transaction has ended;
  *  - a command that fails inside leaves the transaction as it was before it.
  */
-private[sql] trait StatementRoot extends UnaryExecNode {
+private[sql] trait StatementRoot extends UnaryExecNode with ReadsTables {
 
-  def tables: Set[Path]
   def client: SparkSession
 
   override def output: Seq[Attribute] = child.output

@@ -14,14 +14,6 @@ import org.apache.spark.sql.delta.hooks.{
 import org.apache.spark.sql.delta.stats.AutoCompactPartitionStats
 import org.apache.spark.sql.internal.SQLConf
 
-/** What a statement has written, from which Delta decides whether to compact. */
-final case class WrittenPartitions(partitions: Set[Map[String, String]], isBlindAppend: Boolean) {
-
-  /** What both have written. */
-  def and(other: WrittenPartitions): WrittenPartitions =
-    WrittenPartitions(partitions ++ other.partitions, isBlindAppend && other.isBlindAppend)
-}
-
 /**
  * Delta's auto compaction of a table that a transaction has written (`delta.autoOptimize.autoCompact`,
  * `spark.databricks.delta.autoCompact.enabled`): Delta's own decision and its own OPTIMIZE, of which

@@ -9,6 +9,9 @@ import org.apache.spark.sql.delta.hooks.PostCommitHook
 
 import io.lakestep.Errors
 
+/** Of a statement of a transaction: Delta may write overlays under it. */
+private[lakestep] trait OverlayObserver extends TransactionExecutionObserver
+
 /**
  * Refuses every Delta transaction that starts on a base table while the session has an open
  * Lakestep transaction, whichever way it came, every one on a table that only transactions may write,
@@ -30,7 +33,7 @@ private[lakestep] final class BaseTransactionBackstop(
       val table = DeltaReference(transaction.deltaLog.dataPath, None)
       val session = BaseTransactionBackstop.session
       if (table.isOverlay) {
-        if (inner.isInstanceOf[StagingObserver]) transaction
+        if (inner.isInstanceOf[OverlayObserver]) transaction
         else throw Errors("LAKESTEP_OVERLAY_PATH", "path" -> table.path.toString)
       } else if (session.exists(isInTransaction)) {
         throw Errors("LAKESTEP_DELTA_TRANSACTION_ON_BASE_TABLE", "table" -> table.display)

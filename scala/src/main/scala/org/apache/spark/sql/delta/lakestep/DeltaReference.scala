@@ -15,6 +15,8 @@ import org.apache.spark.sql.delta.sources.DeltaDataSource
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, SaveIntoDataSourceCommand}
 import org.apache.spark.sql.sources.CreatableRelationProvider
 
+import io.lakestep.log.TableRef
+
 /**
  * A Delta table that a plan node reads or writes, by the path through which it would do so.
  *
@@ -23,7 +25,7 @@ import org.apache.spark.sql.sources.CreatableRelationProvider
 final case class DeltaReference(path: Path, name: Option[String], byKernel: Boolean = false) {
 
   /** True if the path goes through a transaction's overlay, false if it is the table's own. */
-  def isOverlay: Boolean = path.toUri.getScheme == DeltaReference.OverlayScheme
+  def isOverlay: Boolean = path.toUri.getScheme == TableRef.OverlayScheme
 
   /** True if there is a Delta table; asks the file system. */
   def exists(session: SparkSession): Boolean =
@@ -34,8 +36,6 @@ final case class DeltaReference(path: Path, name: Option[String], byKernel: Bool
 
 /** Finds every Delta table that one plan node holds, whatever class of Delta holds it. */
 object DeltaReference {
-
-  val OverlayScheme = "lakestep"
 
   /**
    * The Delta tables among the fields of `node` itself. Its children, sources and other plans

@@ -1,7 +1,5 @@
 package org.apache.spark.sql.delta.lakestep
 
-import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.delta.{
   DeltaConfigs, DeltaLog, DomainMetadataTableFeature, OptimisticTransaction, RowId, Snapshot,
   TransactionExecutionObserver, UniversalFormat
@@ -9,48 +7,12 @@ import org.apache.spark.sql.delta.{
 import org.apache.spark.sql.delta.hooks.{AutoCompact, PostCommitHook}
 
 /**
- * What the transaction layer asks of Delta about the snapshot that a Delta transaction reads.
- *
- * @param name the name in the catalog, for a table that was named there
- * @param timestampMs the time of the snapshot; in-commit, where the table keeps that
- * @param metadata the metaData action as a line of the log; `protocol` likewise
- * @param unpublishable why the table cannot be written in a transaction, if so
- */
-final case class DeltaFacts(
-    name: Option[TableIdentifier],
-    tableId: String,
-    version: Long,
-    inCommitTimestamps: Boolean,
-    timestampMs: Long,
-    rowIdHighWaterMark: Option[Long],
-    checkpointInterval: Int,
-    deletedFileRetentionMs: Long,
-    metadata: String,
-    protocol: String,
-    domains: Set[String],
-    unpublishable: Option[String])
-
-/** Told of every Delta transaction that starts on a thread. */
-trait StagingListener {
-
-  /**
-   * May throw to refuse the transaction.
-   *
-   * @return whether a commit was staged that the transaction has to read first
-   */
-  def starting(dataPath: Path, facts: => DeltaFacts): Boolean
-
-  /** Told when one has written files of a table that may have to be compacted. */
-  def mayCompact(dataPath: Path, written: WrittenPartitions): Unit
-}
-
-/**
  * Watches the Delta transactions of one statement, and makes each a [[StagingTransaction]].
  *
  * In this package because the hooks are `private[delta]`; a contract test holds what it relies on.
  */
 final class StagingObserver(listener: StagingListener, outer: TransactionExecutionObserver)
-    extends TransactionExecutionObserver {
+    extends OverlayObserver {
 
   override def startingTransaction(f: => OptimisticTransaction): OptimisticTransaction = {
     val asked = outer.startingTransaction(f)
