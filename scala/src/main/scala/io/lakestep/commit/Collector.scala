@@ -24,7 +24,7 @@ final case class CollectionReport(
  * belongs to one put: without it that of a living writer fails, and has had no effect.
  */
 private[commit] final class Collector(env: Environment, abort: Vector[String] => Vector[String]) {
-  import env._
+  import env.{timeline, stores}
 
   /** @param before times of the store; what is younger is left alone */
   def apply(before: Long): CollectionReport = {
@@ -77,8 +77,8 @@ private[commit] final class Collector(env: Environment, abort: Vector[String] =>
     val finished = timeline.entriesOf(ids.toSet).collect {
       case (id, status) if status.isFinished => id -> status.entry.number
     }
-    keep(aborted.map(_._2).distinct.map(timeline.entryFile): _*)
-    keep(finished.values.toSeq.map(timeline.outcomeFile): _*)
+    env.keep(aborted.map(_._2).distinct.map(timeline.entryFile): _*)
+    env.keep(finished.values.toSeq.map(timeline.outcomeFile): _*)
     aborted.map(_._1).toSet ++ finished.keySet
   }
 }

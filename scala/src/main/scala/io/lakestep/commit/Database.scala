@@ -1,11 +1,8 @@
 package io.lakestep.commit
 
-import scala.annotation.tailrec
-import scala.util.control.NonFatal
-
-import io.lakestep.{Clock, Errors, Ids, LakestepException}
+import io.lakestep.{Clock, Errors, Ids}
 import io.lakestep.log.{DeletionVectors, StateReader, TableRef}
-import io.lakestep.storage.{ObjectStores, PutOutcome}
+import io.lakestep.storage.ObjectStores
 import io.lakestep.timeline.{
   AbortEntry, Aborting, CommitEntry, Completed, Conflict, EntryStatus, Timeline
 }
@@ -34,6 +31,10 @@ final class Database private[lakestep] (
     new Bindings(stores, () => timeline.existingId, ids, observer, safeguards, env.keep(_))
   private val finish = new Finish(env)
   private val pins = new Pins(env, bindings)
+  private val helping = new Helping(env, finish)
+  private val reruns = new Reruns(env, pins, helping)
+  private val consistentRead = new ConsistentRead(env, pins)
+  private val aborts = new Aborts(env)
   private val commits = new Commit(env, bindings, finish)
 
   /**
@@ -51,7 +52,7 @@ final class Database private[lakestep] (
         if (timeline.existingId.isEmpty) timeline.known else timeline.refresh()
       } else {
         timeline.id
-        helpAll()
+        helping.all()
         timeline.known
       }
     if (view.finished < request.notBefore) {
@@ -97,7 +98,7 @@ final class Database private[lakestep] (
 
   /** As `pin`, with what tells the version from that of another table at the same path. */
   def pinned(txn: BegunTransaction, tablePath: TableRef, notBelow: Long): Pin =
-    pins(txn, tablePath, notBelow)
+    pins(txn.readPoint, tablePath, notBelow, txn.id)
 
   /** Whether the table that was pinned is still at its path, as far as its log tells. */
   def isThere(tablePath: TableRef, pin: Pin): Boolean = pin.version < 0 || {
@@ -116,28 +117,7 @@ final class Database private[lakestep] (
    * removes nothing.
    */
   def rerun(txn: BegunTransaction, touched: Seq[FirstTouch], conflict: Conflict): Option[Rerun] =
-    touched.find(_.path.uri == conflict.path).map {
-      met =>
-        helpAll()
-        val base = timeline.known.snapshot
-        val now = txn.copy(
-          snapshot = math.max(base.number, txn.snapshot),
-          base = if (base.number > txn.snapshot) base else txn.base,
-          requestedAtMs = math.max(clock.nowMs(), txn.requestedAtMs)
-        )
-        val changed = touched.filter(_.statement < met.statement).sortBy(_.statement)
-          .find(!isUnchanged(now, _))
-        Rerun(changed.getOrElse(met).statement, now)
-    }
-
-  private def isUnchanged(now: BegunTransaction, table: FirstTouch): Boolean =
-    try
-      !safeguards.checksKeptPins ||
-        table.pin.slot.isDefined && {
-          val again = pinned(now, table.path, table.pin.version)
-          again.copy(log = None) == table.pin.copy(log = None) && table.pin.isOf(again.log)
-        }
-    catch { case NonFatal(_) => false }
+    reruns(txn, touched, conflict)
 
   /**
    * Versions of tables that belong to one snapshot, for a query outside a transaction: no commit of
@@ -154,49 +134,8 @@ final class Database private[lakestep] (
    */
   def consistent(
       seen: Map[TableRef, Long],
-      notBelow: Map[TableRef, Long] = Map.empty): Map[TableRef, Long] = {
-    def bound = for {
-      path <- seen.keySet
-      binding <- bindingOf(path)
-      if timeline.existingId.contains(binding.timeline)
-    } yield path -> binding.log
-    val early = Option.unless(safeguards.timelineBeforeBindings)(bound)
-    // After the versions: what is in them has its entry in this reading.
-    val view = if (timeline.existingId.isEmpty) timeline.known else timeline.refresh()
-    // After the reading: the tables of its entries are bound.
-    val logs = early.getOrElse(bound)
-    // What is finished after an unfinished entry has written none of its tables (5b), so only those
-    // are read as they were before it. What was loaded may have been taken back since.
-    def reader(log: String): BegunTransaction = {
-      val blocking = view.unfinished.find(_.tables.exists(_.log == log))
-      BegunTransaction(
-        "reader",
-        None,
-        "",
-        "",
-        blocking.fold(view.next)(_.number) - 1,
-        view.snapshot,
-        // Foreign commits have no place among ours: the newest below the first mark is as good.
-        Long.MaxValue,
-        IsolationLevel.Snapshot,
-        readOnly = true
-      )
-    }
-    val blocked = view.unfinished.flatMap(_.tables.map(_.log)).toSet
-    val moved = logs.filter { case (path, log) =>
-      blocked(log) || view.lastSlot(log).exists(_ > seen(path))
-    }
-    seen ++ moved.map { case (path, log) =>
-      path -> pin(reader(log), path, notBelow.getOrElse(path, -1L))
-    }
-  }
-
-  /** None where no transaction can be: a query may read such a store beside others. */
-  private def bindingOf(path: TableRef): Option[Binding] =
-    try Bindings.read(stores, path)
-    catch {
-      case e: LakestepException if e.getCondition == "LAKESTEP_STORE_WITHOUT_PUT_IF_ABSENT" => None
-    }
+      notBelow: Map[TableRef, Long] = Map.empty): Map[TableRef, Long] =
+    consistentRead(seen, notBelow)
 
   /**
    * Steps 4 to 9: makes the staged commits of all tables visible, or none.
@@ -260,7 +199,7 @@ final class Database private[lakestep] (
 
   /** Finishes everything that is unfinished, oldest first. Any number of clients may do it at once. */
   def recover(): RecoveryReport =
-    if (timeline.existingId.isEmpty) RecoveryReport(Vector.empty, Vector.empty) else helpAll()
+    if (timeline.existingId.isEmpty) RecoveryReport(Vector.empty, Vector.empty) else helping.all()
 
   /**
    * Step 12: finishes the entries that write this table, before a statement outside a transaction
@@ -269,18 +208,7 @@ final class Database private[lakestep] (
    * One small read for a table that no transaction of this timeline has written, and another one
    * for others. Says whether there were any. Condition: LAKESTEP_ENTRY_UNFINISHED, naming the entry and its tables.
    */
-  def helpBeforeWrite(tablePath: TableRef): Boolean = {
-    val entries = for {
-      binding <- Bindings.read(stores, tablePath).toVector
-      if timeline.existingId.contains(binding.timeline)
-      view = timeline.refresh()
-      entry <- view.unfinished
-      if entry.tables.exists(_.log == binding.log)
-      status <- view.status(entry.number)
-    } yield entry -> status.hash
-    entries.foreach { case (entry, hash) => finish.help(entry, hash) }
-    entries.nonEmpty
-  }
+  def helpBeforeWrite(tablePath: TableRef): Boolean = helping.beforeWrite(tablePath)
 
   /**
    * Step 10: ends transactions of others that have no entry, for ever. Those that have one already
@@ -289,30 +217,7 @@ final class Database private[lakestep] (
    * Gives the ids that were ended. Condition: LAKESTEP_OUTCOME_UNKNOWN.
    */
   def abort(transactions: Seq[String], reason: String): Vector[String] =
-    abort(transactions, reason, options.maxAttempts)
-
-  @tailrec
-  private def abort(transactions: Seq[String], reason: String, attempts: Int): Vector[String] = {
-    val view = timeline.refresh()
-    val ordered = timeline.entriesOf(transactions.toSet)
-    val open = transactions.toVector.distinct.filterNot(ordered.contains)
-    val still = open.filter(view.aborted(_).isEmpty)
-    if (still.isEmpty) tidy(open)
-    else {
-      val entry = AbortEntry(view.next, view.lastHash, clock.nowMs(), still, reason)
-      timeline.putEntry(entry) match {
-        case PutOutcome.Created => tidy(open)
-        case _ if timeline.holds(entry).contains(true) =>
-          keep(timeline.entryFile(entry.number))
-          tidy(open)
-        case PutOutcome.Unknown(cause) if attempts <= 1 =>
-          throw Errors.caused("LAKESTEP_OUTCOME_UNKNOWN", cause, "file" -> s"entry ${entry.number}")
-        case _ if attempts <= 1 =>
-          throw Errors("LAKESTEP_TIMELINE_BUSY", "attempts" -> options.maxAttempts.toString)
-        case _ => abort(transactions, reason, attempts - 1)
-      }
-    }
-  }
+    aborts(transactions, reason)
 
   /**
    * Ends the transactions without an entry that began longer ago than `olderThanMs`, and removes the
@@ -322,11 +227,6 @@ final class Database private[lakestep] (
   def collect(olderThanMs: Long): CollectionReport =
     if (timeline.existingId.isEmpty) CollectionReport(Vector.empty, 0, Vector.empty)
     else new Collector(env, abort(_, "it was silent for long"))(clock.nowMs() - olderThanMs)
-
-  private def tidy(ids: Vector[String]): Vector[String] = {
-    ids.foreach(timeline.deleteRequested)
-    ids
-  }
 
   /**
    * Where a transaction is, by its id. One that is not among the recent entries is looked for in all
@@ -350,24 +250,6 @@ final class Database private[lakestep] (
       case (entry: AbortEntry, _, _) => TransactionStatus.Aborted(entry.number)
     }
 
-  /** Helps oldest first; an entry that cannot be finished does not keep others from it. */
-  private def helpAll(): RecoveryReport = {
-    val view = timeline.refresh()
-    val results = view.unfinished.flatMap { entry =>
-      view.status(entry.number).map { status =>
-        entry -> (try Right(finish(entry, status.hash))
-        catch {
-          case e: LakestepException if e.getCondition == "LAKESTEP_TIMELINE_CORRUPT" => throw e
-          case NonFatal(e) => Left(e)
-        })
-      }
-    }
-    if (results.nonEmpty) timeline.refresh()
-    RecoveryReport(
-      results.collect { case (entry, Right(finished)) => entry -> finished },
-      results.collect { case (entry, Left(cause)) => entry -> cause }
-    )
-  }
 }
 
 object Database {

@@ -13,14 +13,14 @@ import io.lakestep.timeline.{Aborting, CommitEntry, Completed, Conflict, Outcome
  * client cannot go on (no permission, a store without answers); the entry stays for the next one.
  */
 private[commit] final class Finish(env: Environment) {
-  import env._
+  import env.{timeline, stores, clock, observer, options, safeguards}
 
   private val publish = new Publish(env)
   private val settle = new Undo(env)
 
   /** An entry that may have an outcome already. */
   def apply(entry: CommitEntry, hash: String): Finished = ending(entry, hash) {
-    keep(timeline.entryFile(entry.number))
+    env.keep(timeline.entryFile(entry.number))
     def changes(index: Int) = env.changes(entry, entry.tables(index))
     outcomeOf(entry, hash).getOrElse {
       decide(entry, hash)(lost(entry, changes).fold(publishAll(entry, changes))(Vector(_)))
@@ -39,10 +39,10 @@ private[commit] final class Finish(env: Environment) {
   private def lost(entry: CommitEntry, changes: Int => NetChanges): Option[Vote] =
     if (!options.syncDataFiles) None
     else {
-      val files = inParallel(entry.tables.indices.toVector) { i =>
+      val files = env.inParallel(entry.tables.indices.toVector) { i =>
         publish.missing(entry, i, changes(i)).map(i -> _)
       }.flatten
-      val found = inParallel(files) { case (_, file) => stores.forPath(file).exists(file) }
+      val found = env.inParallel(files) { case (_, file) => stores.forPath(file).exists(file) }
       files.zip(found).collectFirst { case ((i, file), false) =>
         val table = entry.tables(i)
         Vote.Conflicting(
@@ -64,7 +64,7 @@ private[commit] final class Finish(env: Environment) {
     try apply(entry, hash)
     catch {
       case e: LakestepException if NamesEntry(e.getCondition) => throw e
-      case NonFatal(e) => throw unfinished(entry, String.valueOf(e.getMessage), Some(e))
+      case NonFatal(e) => throw env.unfinished(entry, String.valueOf(e.getMessage), Some(e))
     }
 
   private val NamesEntry = Set("LAKESTEP_ENTRY_UNFINISHED", "LAKESTEP_TIMELINE_CORRUPT")
@@ -81,7 +81,7 @@ private[commit] final class Finish(env: Environment) {
   /** The outcome that somebody has put, durable before anybody is told of it. */
   private def outcomeOf(entry: CommitEntry, hash: String): Option[Outcome] = {
     val outcome = timeline.readOutcome(entry.number, hash)
-    if (outcome.isDefined) keep(timeline.outcomeFile(entry.number))
+    if (outcome.isDefined) env.keep(timeline.outcomeFile(entry.number))
     outcome
   }
 
@@ -114,7 +114,7 @@ private[commit] final class Finish(env: Environment) {
         entry.tables.indices.foreach(settle(entry, _))
       observer.beforeDecision(entry, outcome)
       val decided = timeline.decide(outcome)
-      if (decided ne outcome) keep(timeline.outcomeFile(entry.number))
+      if (decided ne outcome) env.keep(timeline.outcomeFile(entry.number))
       observer.decided(entry, decided)
       decided
     }
@@ -128,7 +128,7 @@ private[commit] final class Finish(env: Environment) {
     val all = entry.tables.indices.toVector
     def isReserved(i: Int) = entry.tables(i).reserve.isDefined
     val fences = if (safeguards.reservesFirst) all.filter(isReserved) else Vector.empty
-    val reserved = inParallel(fences)(i => publish.reserve(entry, i, changes(i)))
+    val reserved = env.inParallel(fences)(i => publish.reserve(entry, i, changes(i)))
     val groups =
       if (safeguards.conflictCapableFirst) {
         val (capable, appends) = all.partition(entry.tables(_).conflictCapable)
@@ -139,7 +139,7 @@ private[commit] final class Finish(env: Environment) {
     else
       groups.foldLeft(Vector.empty[(Int, Vote)]) { (votes, group) =>
         if (votes.forall(v => isIn(v._2)))
-          votes ++ inParallel(group)(i => i -> publish(entry, i, changes(i)))
+          votes ++ env.inParallel(group)(i => i -> publish(entry, i, changes(i)))
         else votes
       }.sortBy(_._1).map(_._2)
   }
@@ -149,7 +149,7 @@ private[commit] final class Finish(env: Environment) {
   /** Step 9. */
   private def rollBack(entry: CommitEntry, hash: String, aborting: Aborting): Finished = {
     val end = timeline.readRolledBack(entry.number, hash).getOrElse {
-      val settled = inParallel(entry.tables.indices.toVector)(settle(entry, _))
+      val settled = env.inParallel(entry.tables.indices.toVector)(settle(entry, _))
       observer.beforeRolledBack(entry)
       val put = timeline.endRollback(RolledBack(entry.number, hash, clock.nowMs(), settled))
       observer.rolledBack(entry, put)
@@ -165,7 +165,7 @@ private[commit] final class Finish(env: Environment) {
       catch { case NonFatal(_) => () }
     val id = entry.transaction.id
     attempt(observer.beforeCleanUp(id))
-    attempt(inParallel(entry.tables) { t =>
+    attempt(env.inParallel(entry.tables) { t =>
       attempt(stores.forPath(t.path.uri).deleteFolder(t.path.staging(id)))
     })
     attempt(timeline.deleteRequested(id))

@@ -12,7 +12,7 @@ import io.lakestep.timeline.{CommitEntry, Completed, EntryStatus, EntryTable}
  * entry says of its slots tells late commits from others; where it does not, they count as late.
  */
 private[commit] final class MisplacedCommits(env: Environment) {
-  import env._
+  import env.{timeline, safeguards}
 
   /**
    * Whether who reads the state of a version may read such a commit: the state begins at the newest

@@ -15,7 +15,7 @@ import io.lakestep.timeline.{CommitEntry, Completed, EntryStatus, LastMark, Time
  * above, and times only place foreign commits in between.
  */
 private[commit] final class Pins(env: Environment, bindings: Bindings) {
-  import env._
+  import env.{timeline, states, observer, safeguards}
 
   private val late = new MisplacedCommits(env)
 
@@ -25,15 +25,16 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
   /**
    * @param notBelow newest version that this session has read or written, -1 for none; a log that has
    *   no such version is that of a table made anew
+   * @param reader id of the transaction, for observers
    *
    * Conditions: LAKESTEP_TABLE_OF_ANOTHER_TIMELINE, LAKESTEP_TABLE_OVERWRITTEN,
    * LAKESTEP_SNAPSHOT_BEHIND_SESSION, LAKESTEP_SNAPSHOT_GONE, LAKESTEP_NOT_A_TABLE.
    */
-  def apply(txn: BegunTransaction, path: TableRef, notBelow: Long): Pin = {
+  def apply(at: ReadPoint, path: TableRef, notBelow: Long, reader: String): Pin = {
     val binding = bindings.find(path)
-    val table = log(path)
+    val table = env.log(path)
     val floor = binding.filter(_ => safeguards.marksBoundPins)
-      .flatMap(b => txn.base.lastMark(b.log))
+      .flatMap(b => at.base.lastMark(b.log))
     val marked = floor.fold(-1L)(_.slot)
     // The log before the timeline: every mark in this listing has its entry in a later reading.
     val tail = table.tail(marked)
@@ -43,30 +44,30 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
     // A table that was bound since then may hold marks in this listing, so it is looked up again.
     val bound = binding.orElse(bindings.find(path))
     val ceiling = bound.filter(_ => safeguards.marksBoundPins)
-      .flatMap(b => ceilingOf(txn, b.log, table, tail, head)).getOrElse(head).min(head)
+      .flatMap(b => ceilingOf(at, b.log, table, tail, head)).getOrElse(head).min(head)
     if (lowest > ceiling) throw Errors(
       "LAKESTEP_SNAPSHOT_BEHIND_SESSION",
       "table" -> path.uri,
       "version" -> lowest.toString,
-      "snapshot" -> txn.snapshot.toString
+      "snapshot" -> at.entry.toString
     )
-    for (mark <- floor; b <- binding) verify(txn, b.log, table, mark)
-    val version = newest(table, tail, ceiling, lowest, txn.requestedAtMs)
+    for (mark <- floor; b <- binding) verify(at, b.log, table, mark)
+    val version = newest(table, tail, ceiling, lowest, at.notAfterMs)
     if (tail.slot(version).isEmpty && !tail.checkpoints.contains(version)) throw gone(path, version)
     if (bound.exists(b => late.mayBeIn(table, b.log, version, tail))) throw gone(path, version)
-    observer.pinned(txn.id, path, version)
+    observer.pinned(reader, path, version)
     Pin(version, tail.slot(version).map(Environment.stamp), bound.map(_.log))
   }
 
   /** The slot before the first mark of an entry after the snapshot, if there is such a mark. */
   private def ceilingOf(
-      txn: BegunTransaction,
+      at: ReadPoint,
       log: String,
       table: TableLog,
       tail: LogTail,
       head: Long): Option[Long] = {
     val view = if (timeline.isCurrent) timeline.known else timeline.refresh()
-    firstWriter(view, txn, log).flatMap { case (status, entry, index) =>
+    firstWriter(view, at, log).flatMap { case (status, entry, index) =>
       val written = entry.tables(index)
       val said = status.outcome.collect {
         case c: Completed => c.slots.lift(index).filter(_.size == written.commits)
@@ -78,7 +79,7 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
         written.tableId,
         (written.base + 1).max(tail.from),
         head,
-        txn.snapshot
+        at.entry
       )).map(_ - 1)
     }
   }
@@ -86,13 +87,13 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
   /** The first entry after the snapshot that writes a log; with the table's index in it. */
   private def firstWriter(
       view: TimelineView,
-      txn: BegunTransaction,
+      at: ReadPoint,
       log: String): Option[(EntryStatus, CommitEntry, Int)] = {
-    val isForgotten = view.first > txn.snapshot + 1 &&
-      view.snapshot.logs.get(log).exists(_.lastEntry > txn.snapshot)
-    if (!isForgotten || !safeguards.readsForgotten) view.writers(log, txn.snapshot).headOption
-    else timeline.after(txn.base).map(_.entry).collectFirst {
-      case c: CommitEntry if c.number > txn.snapshot && c.tables.exists(_.log == log) =>
+    val isForgotten = view.first > at.entry + 1 &&
+      view.snapshot.logs.get(log).exists(_.lastEntry > at.entry)
+    if (!isForgotten || !safeguards.readsForgotten) view.writers(log, at.entry).headOption
+    else timeline.after(at.base).map(_.entry).collectFirst {
+      case c: CommitEntry if c.number > at.entry && c.tables.exists(_.log == log) =>
         (timeline.status(c.number), c, c.tables.indexWhere(_.log == log))
     }
   }
@@ -131,11 +132,11 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
    * A floor without our mark was overwritten by a writer that does not create files atomically,
    * unless the mark was cleaned up and the slot only follows it: then the state has the mark.
    */
-  private def verify(txn: BegunTransaction, log: String, table: TableLog, floor: LastMark): Unit =
+  private def verify(at: ReadPoint, log: String, table: TableLog, floor: LastMark): Unit =
     if (verifiedFloors.get(log) != floor) {
       table.read(floor.slot).foreach { commit =>
         val isOurs = commit.mark.exists(m => m.timeline == timeline.id && m.entry == floor.entry)
-        if (!isOurs && !isInState(txn, log, table.table, floor))
+        if (!isOurs && !isInState(at, log, table.table, floor))
           throw overwritten(table.table, floor.slot)
       }
       verifiedFloors.put(log, floor)
@@ -143,11 +144,11 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
     }
 
   private def isInState(
-      txn: BegunTransaction,
+      at: ReadPoint,
       log: String,
       path: TableRef,
       floor: LastMark): Boolean =
-    txn.base.logs.get(log).exists { state =>
+    at.base.logs.get(log).exists { state =>
       states.stateAt(path, floor.slot).txnVersion(CommitMark.appId(timeline.id, state.tableId))
         .exists(StateMark.of(_).entry >= floor.entry)
     }

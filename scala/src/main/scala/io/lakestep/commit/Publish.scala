@@ -31,7 +31,7 @@ private[commit] object Vote {
  * because whoever puts at a slot has read every slot below it since the base.
  */
 private[commit] final class Publish(env: Environment) {
-  import env._
+  import env.{timeline, stores, states, clock, observer, options, safeguards}
 
   /**
    * Where a walk is.
@@ -96,7 +96,7 @@ private[commit] final class Publish(env: Environment) {
         case Right(walk) => job.changes.madeFiles(job.table.path, walk.part.max(1))
         case Left(_) => Vector.empty
       }
-    catch { case NonFatal(_) if isAnotherLog(job.table) => Vector.empty }
+    catch { case NonFatal(_) if env.isAnotherLog(job.table) => Vector.empty }
   }
 
   /** Only the fence of a table that has one; the vote says whether that, or more, is in the log. */
@@ -106,7 +106,7 @@ private[commit] final class Publish(env: Environment) {
   private def walk(job: Job): Vote = {
     try loop(job, start(job.table), options.publishAttempts, options.putAttempts)
     // What was staged went with the table.
-    catch { case NonFatal(_) if isAnotherLog(job.table) => gone(job) }
+    catch { case NonFatal(_) if env.isAnotherLog(job.table) => gone(job) }
   }
 
   private def start(table: EntryTable): Walk = Walk(
@@ -122,7 +122,7 @@ private[commit] final class Publish(env: Environment) {
   /** The vote, once every commit that it counts on is durable, also those that others put. */
   private def published(job: Job, walk: Walk): Vote = {
     val theirs = walk.slots.filterNot(walk.put)
-    keep(theirs.map(job.table.path.slot(_)): _*)
+    env.keep(theirs.map(job.table.path.slot(_)): _*)
     Vote.Published(walk.slots)
   }
 
@@ -132,7 +132,7 @@ private[commit] final class Publish(env: Environment) {
       case Left(vote) => vote
       case Right(walk) =>
         if (attempts == 0)
-          throw unfinished(job.entry, s"other writers of ${job.table.name} took every slot")
+          throw env.unfinished(job.entry, s"other writers of ${job.table.name} took every slot")
         val slot = walk.cursor + 1
         val place =
           PublishedCommit.Place(slot, clock.nowMs(), walk.previousMs, walk.rowIdHighWaterMark)
@@ -158,7 +158,7 @@ private[commit] final class Publish(env: Environment) {
           case PutOutcome.AlreadyExists => loop(job, walk, attempts - 1, unclear)
           case PutOutcome.Unknown(cause) =>
             if (unclear == 0)
-              throw unfinished(
+              throw env.unfinished(
                 job.entry,
                 s"the store of ${job.table.name} does not answer",
                 Some(cause)
@@ -175,7 +175,7 @@ private[commit] final class Publish(env: Environment) {
   private def isElsewhere(job: Job, walk: Walk, now: LogTail): Boolean =
     walk.cursor >= 0 && safeguards.listsFirst && {
       val below = now.slot(walk.cursor).map(Environment.stamp)
-      (below.isEmpty || below != walk.at) && isAnotherLog(job.table)
+      (below.isEmpty || below != walk.at) && env.isAnotherLog(job.table)
     }
 
   /** To the head of the log, or to what decides. */
@@ -192,7 +192,8 @@ private[commit] final class Publish(env: Environment) {
       case Some(head) =>
         through(job, walk, tail, head) match {
           case Some(result) => result
-          case None if attempts == 0 => throw unfinished(job.entry, "its log is being cleaned up")
+          case None if attempts == 0 =>
+            throw env.unfinished(job.entry, "its log is being cleaned up")
           case None => advance(job, walk, attempts - 1)
         }
     }
@@ -211,7 +212,11 @@ private[commit] final class Publish(env: Environment) {
 
   /** The folder holds another log than the one that was validated. */
   private def isAnother(job: Job, walk: Walk, tail: LogTail, head: Long): Boolean =
-    walk.cursor == job.table.base && safeguards.listsFirst && isAnotherTable(job.table, tail, head)
+    walk.cursor == job.table.base && safeguards.listsFirst && env.isAnotherTable(
+      job.table,
+      tail,
+      head
+    )
 
   /** Reads the commits up to the head; nothing when one was cleaned up meanwhile. */
   @tailrec
@@ -278,7 +283,7 @@ private[commit] final class Publish(env: Environment) {
   private def byState(job: Job, walk: Walk, tail: LogTail, head: Long): Either[Vote, Walk] = {
     val state = states.stateAt(job.table.path, head)
     def settled = Left(Vote.Decided(over(job, Rule.Aborted)))
-    if (!isOf(job.table, state, job.changes)) Left(gone(job))
+    if (!env.isOf(job.table, state, job.changes)) Left(gone(job))
     else {
       val run = tail.firstOfRun.getOrElse(head)
       val listed =
@@ -355,7 +360,7 @@ private[commit] final class Publish(env: Environment) {
       rule: Rule,
       commit: LogCommit,
       files: Vector[String] = Vector.empty): Conflict =
-    conflict(rule, job.table.name, job.table.path, commit, files)
+    env.conflict(rule, job.table.name, job.table.path, commit, files)
 }
 
 /** Whether a table's state, without its log, excludes that anybody changed what ours relies on. */

@@ -18,7 +18,7 @@ import io.lakestep.timeline.{CommitEntry, EntryTable, RolledBackTable}
  * holds one close or undo of the entry. Called only when the outcome says `aborting`.
  */
 private[commit] final class Undo(env: Environment) {
-  import env._
+  import env.{timeline, stores, states, clock, observer, options, safeguards}
 
   private val late = new MisplacedCommits(env)
 
@@ -58,23 +58,23 @@ private[commit] final class Undo(env: Environment) {
     try loop(Job(entry, index), options.publishAttempts, options.putAttempts)
     catch {
       // What was staged went with the table.
-      case NonFatal(_) if isAnotherLog(table) => Undo.Gone
+      case NonFatal(_) if env.isAnotherLog(table) => Undo.Gone
     }
   }
 
   @tailrec
   private def loop(job: Job, attempts: Int, unclear: Int): RolledBackTable = {
     if (attempts == 0)
-      throw unfinished(job.entry, s"other writers of ${job.table.name} took every slot")
+      throw env.unfinished(job.entry, s"other writers of ${job.table.name} took every slot")
     look(job, attempts) match {
       case Done(settled) =>
-        settled.version.foreach(version => keep(job.table.path.slot(version)))
+        settled.version.foreach(version => env.keep(job.table.path.slot(version)))
         settled
       case Put(_, MarkKind.Close, _, _, _) if !safeguards.closes =>
         RolledBackTable("closed", None, Vector.empty)
       case Put(head, kind, plan, previousMs, stamped) =>
         if (plan.residue.nonEmpty && !safeguards.endsWithResidue)
-          throw unfinished(job.entry, s"somebody built upon its files in ${job.table.name}")
+          throw env.unfinished(job.entry, s"somebody built upon its files in ${job.table.name}")
         val slot = head + 1
         val place = PublishedCommit.Place(slot, clock.nowMs(), previousMs, None)
         val mark = job.mark(kind, lifts = kind == MarkKind.Close && plan.actions.nonEmpty)
@@ -89,7 +89,7 @@ private[commit] final class Undo(env: Environment) {
           case PutOutcome.AlreadyExists => loop(job, attempts - 1, unclear)
           case PutOutcome.Unknown(cause) =>
             if (unclear == 0)
-              throw unfinished(
+              throw env.unfinished(
                 job.entry,
                 s"the store of ${job.table.name} does not answer",
                 Some(cause)
@@ -106,7 +106,7 @@ private[commit] final class Undo(env: Environment) {
       case None if job.table.base < 0 => close(-1, None, None, stamped = false)
       case None => gone
       case Some(head) if head < job.table.base => gone
-      case Some(head) if isAnotherTable(job.table, tail, head) => gone
+      case Some(head) if env.isAnotherTable(job.table, tail, head) => gone
       case Some(head) if !tail.isCompleteFrom(job.table.base + 1) => byState(job, tail, head)
       case Some(head) =>
         read(job.log, job.table.base + 1, head) match {
@@ -114,10 +114,14 @@ private[commit] final class Undo(env: Environment) {
             byCommits(job, tail, head, commits) match {
               case Some(next) => next
               case None if attempts == 0 =>
-                throw unfinished(job.entry, s"other writers of ${job.table.name} took every slot")
+                throw env.unfinished(
+                  job.entry,
+                  s"other writers of ${job.table.name} took every slot"
+                )
               case None => look(job, attempts - 1)
             }
-          case None if attempts == 0 => throw unfinished(job.entry, "its log is being cleaned up")
+          case None if attempts == 0 =>
+            throw env.unfinished(job.entry, "its log is being cleaned up")
           case None => look(job, attempts - 1)
         }
     }
@@ -211,7 +215,7 @@ private[commit] final class Undo(env: Environment) {
     }
     def stampsNow = PublishedCommit.keepsTimestamps(state.metaData)
     def closed = close(head, lifted(job, state.protocol), previousMs, stampsNow)
-    if (!isOf(job.table, state, job.changes)) gone
+    if (!env.isOf(job.table, state, job.changes)) gone
     else
       state.txnVersion(job.appId).map(StateMark.of).filter(_.entry >= job.entry.number) match {
         case None => closed
@@ -272,7 +276,7 @@ private[commit] final class Undo(env: Environment) {
         store.exists(path.dataFile(f.path)) &&
           f.deletionVector.flatMap(path.deletionVectorFile(_)).forall(store.exists),
       fits = now =>
-        job.table.metaDataHash.contains(hashOf(now.body)) ||
+        job.table.metaDataHash.contains(env.hashOf(now.body)) ||
           job.changes.before.map(_.metaData).orElse(before.map(_.metaData)).exists(_.isFitFor(now)),
       nowMs = clock.nowMs()
     )

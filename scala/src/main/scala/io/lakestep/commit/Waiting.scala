@@ -6,7 +6,7 @@ import io.lakestep.timeline.{CommitEntry, Conflict, Rule}
 
 /** Asks the strategy about an entry, and waits for it no longer than is allowed. */
 private[commit] final class Waiting(env: Environment) {
-  import env._
+  import env.{timeline, options}
 
   /** The conflict, when the strategy gives up. */
   def apply(entry: CommitEntry, logs: Set[String]): Option[Conflict] = {

@@ -62,7 +62,8 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
               throw new FileNotFoundException(s"No such file or directory: $log")
             if (version <= chain.pin || new LogView(chain, log, fs).locate(name).isDefined)
               throw new FileAlreadyExistsException(path.toString)
-            Staging.record(segment, log.getParent.toString, version)
+            val staging = Staging.of(segment)
+            staging.record(log.getParent.toString, version)
             val staged = new Path(StagingFolder.ofLog(log, segment), name)
             var effect = StagedEffect.none
             val noted = lines.asScala.map { line =>
@@ -72,10 +73,10 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
             try CommitFile.create(staged, path, noted, hadoopConf)
             catch {
               case unclear: CommitFile.Unclear =>
-                Staging.doubt(segment, unclear)
+                staging.doubt(unclear)
                 throw unclear
             }
-            Staging.learn(segment, log.getParent.toString, version, effect)
+            staging.learn(log.getParent.toString, version, effect)
           case _ => ()
         }
       case _: LogPlace.Data =>
@@ -116,9 +117,9 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
     if (!StoreKind.of(table).exists(_.mustBeVouchedFor) || isVouchedFor) actions
     else {
       val lines = actions.asScala.toVector
-      if (lines.exists(ForeignWriters.isStatedIn))
-        Staging.decide(segment, table.toString, isStated = true)
-      if (!Staging.isDecided(segment, table.toString))
+      val staging = Staging.of(segment)
+      if (lines.exists(ForeignWriters.isStatedIn)) staging.decide(table.toString, isStated = true)
+      if (!staging.isDecided(table.toString))
         throw Errors("LAKESTEP_FOREIGN_WRITERS_UNDECIDED", "table" -> table.toString)
       lines.iterator.asJava
     }

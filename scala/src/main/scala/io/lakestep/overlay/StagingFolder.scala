@@ -33,7 +33,7 @@ object StagingFolder {
     try CommitFile.create(file, file, actions.iterator.asJava, conf)
     catch {
       case unclear: CommitFile.Unclear =>
-        Staging.doubt(segment, unclear)
+        Staging.of(segment).doubt(unclear)
         throw unclear
     }
   }

@@ -6,7 +6,6 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.lakestep.{
   AutoCompaction, CatalogUpdate, DeltaHousekeeping, PublishedChecksums, SparkInternals
 }
-import io.lakestep.commit.{IsolationLevel, TransactionModes}
 import io.lakestep.log.{StatementKind, TableRef}
 
 /**
@@ -22,11 +21,15 @@ private[transaction] object AfterCommit {
   /** A table that was published, and in which versions. */
   private final case class Published(table: TransactionTable, versions: Vector[Long])
 
-  /** @param published the versions of each written table, by its address */
+  /**
+   * @param published the versions of each written table, by its address
+   * @param alone runs work as a transaction of its own, with this name, in this session
+   */
   def apply(
       session: SparkSession,
       transaction: Transaction,
-      published: Map[TableRef, Vector[Long]]): Unit = {
+      published: Map[TableRef, Vector[Long]])(
+      alone: (SparkSession, String) => (Transaction => Unit) => Unit): Unit = {
     val tables =
       for (table <- transaction.touched; versions <- published.get(table.ref))
         yield Published(table, versions)
@@ -40,7 +43,7 @@ private[transaction] object AfterCommit {
         )
     for (t <- tables; written <- t.table.mayCompact)
       DeltaHousekeeping.logged(s"No auto compaction of ${t.table.name}")(
-        AutoCompaction(session, t.table.base, written)(compact(session, t.table, _))
+        AutoCompaction(session, t.table.base, written)(compact(session, t.table)(alone))
       )
   }
 
@@ -74,22 +77,17 @@ private[transaction] object AfterCommit {
       DeltaHousekeeping.checkpoint(session, t.table.base, t.versions, interval, keep)
   }
 
-  /** As a transaction of its own, in a session of its own, which gives up when it meets a conflict. */
-  private def compact(
-      session: SparkSession,
-      table: TransactionTable,
+  private def compact(session: SparkSession, table: TransactionTable)(
+      alone: (SparkSession, String) => (Transaction => Unit) => Unit)(
       rewrite: (SparkSession, Path) => Unit): Unit = {
     val own = SparkInternals.cloned(session)
     Transactions.seeAs(own, session)
-    val snapshot = TransactionModes(isolation = Some(IsolationLevel.Snapshot))
     SparkInternals.within(own) {
-      val transaction = Lifecycle.beginInternal(own, Some("auto compaction"), snapshot)
-      Lifecycle.rollingBack(own, transaction.id) {
+      alone(own, "auto compaction") { transaction =>
         for (overlay <- transaction.overlayOf(table.base, own.sessionState.newHadoopConf()))
           transaction.runStatement(StatementKind.Rewrite, DeltaHousekeeping.invalidate(own, _))(
             StagingWatch.during(transaction)(rewrite(own, overlay))
           )
-        Lifecycle.commit(own, Attempts.of(own), _ => Vector.empty)
       }
     }
     Transactions.seeAs(session, own)

@@ -10,6 +10,13 @@ final class ConflictException(
     val conflict: Conflict)
     extends LakestepException(condition, parameters)
 
+/** The conflict that ended a transaction, and what others had built upon, which stays. */
+final case class MetConflict(transaction: String, conflict: Conflict, residue: Vector[String]) {
+
+  /** What its user can do about it. */
+  def nextStep: String = ConflictErrors.nextStep(conflict, residue)
+}
+
 private[transaction] object ConflictErrors {
 
   def apply(transactionId: String, conflict: Conflict): ConflictException =

@@ -7,24 +7,13 @@ import org.apache.spark.sql.SparkSession
 
 import org.apache.spark.sql.delta.lakestep.{DeltaHousekeeping, WarmOverlay}
 import io.lakestep.{Errors, LakestepConf}
-import io.lakestep.commit.{
-  BeginRequest, CollectionReport, CommitOutcome, IsolationLevel, RecoveryReport, Residue,
-  TransactionModes, TransactionStatus
-}
-import io.lakestep.overlay.Staging
-import io.lakestep.timeline.{CommitEntry, Conflict}
+import io.lakestep.commit.{BeginRequest, CommitOutcome, IsolationLevel, TransactionModes}
+import io.lakestep.timeline.Conflict
 
 /** What COMMIT reports: no entry when the transaction wrote nothing. */
 final case class CommitReport(transactionId: String, entry: Option[Long], tables: Int)
 
-/** The conflict that ended a transaction, and what others had built upon, which stays. */
-final case class MetConflict(transaction: String, conflict: Conflict, residue: Vector[String]) {
-
-  /** What its user can do about it. */
-  def nextStep: String = ConflictErrors.nextStep(conflict, residue)
-}
-
-/** BEGIN, COMMIT and ROLLBACK of a session: the only code that changes a [[SessionState]]. */
+/** BEGIN, COMMIT and ROLLBACK of a session. With `Redo`, the only code that moves a transaction on. */
 object Lifecycle {
 
   def begin(
@@ -69,7 +58,7 @@ object Lifecycle {
           warm(session, _)
         )
         Transactions.saw(session, database, begun.snapshot)
-        Transactions.set(session, SessionState.Open(transaction))
+        Transactions.opened(session, transaction)
         transaction
     })
 
@@ -97,11 +86,12 @@ object Lifecycle {
       attempts: Attempts,
       steps: Transaction => Vector[Step]): CommitReport = {
     val transaction = required(session, "COMMIT")
-    transaction.end {
-      // Until the outcome is known the session counts as failed: whatever is thrown below, no later
-      // statement may run outside a transaction that its author believes to be open.
-      Transactions.set(session, SessionState.Failed(transaction))
-      commit(session, transaction, attempts, () => steps(transaction), steps(transaction))
+    transaction.ending(TransactionState.Open) {
+      Transactions.become(session, transaction, TransactionState.Committing)
+      try commit(session, transaction, attempts, () => steps(transaction), steps(transaction))
+      finally
+        if (transaction.state != TransactionState.Ended)
+          Transactions.become(session, transaction, TransactionState.Failed)
     }.getOrElse(throw noTransaction("COMMIT"))
   }
 
@@ -119,7 +109,7 @@ object Lifecycle {
           DeltaHousekeeping.logged(s"After COMMIT of ${transaction.id} not all was done")(work)
         logged(end(session, transaction))
         // Also after a failure: cached queries would show the tables as they were.
-        logged(AfterCommit(session, transaction, done.published))
+        logged(AfterCommit(session, transaction, done.published)(alone))
         CommitReport(transaction.id, Some(done.entry.number), done.entry.tables.size)
       case CommitOutcome.NothingToCommit =>
         transaction.database.discard(transaction.begun, transaction.touchedPaths)
@@ -190,15 +180,14 @@ object Lifecycle {
   /** Ends the open transaction, or clears a failed one. */
   def rollback(session: SparkSession): String = Transactions.state(session) match {
     case SessionState.Failed(failed) =>
-      failed.afterwards {
-        if (!Transactions.isCurrent(session, failed.id)) throw noTransaction("ROLLBACK")
-        Transactions.set(session, SessionState.Idle)
+      failed.ending(TransactionState.Failed) {
+        Transactions.become(session, failed, TransactionState.Ended)
         failed.id
-      }
+      }.getOrElse(throw noTransaction("ROLLBACK"))
     case _ =>
       val transaction = required(session, "ROLLBACK")
-      transaction.end {
-        Transactions.set(session, SessionState.Idle)
+      transaction.ending(TransactionState.Open) {
+        Transactions.become(session, transaction, TransactionState.Ended)
         forget(session, transaction)
         transaction.database.discard(transaction.begun, transaction.touchedPaths)
         transaction.id
@@ -217,37 +206,6 @@ object Lifecycle {
         throw failure
     }
 
-  def recover(session: SparkSession): RecoveryReport = Databases.of(session).recover()
-
-  def collect(session: SparkSession, olderThanMs: Long): CollectionReport =
-    Databases.of(session).collect(olderThanMs)
-
-  def describe(session: SparkSession, id: String): TransactionStatus =
-    Databases.of(session).describe(id)
-
-  /**
-   * The conflict that ended a transaction: one that this session met at COMMIT, else
-   * one that the timeline knows. Condition: LAKESTEP_CONFLICT_NOT_KNOWN.
-   */
-  def conflict(session: SparkSession, id: Option[String]): MetConflict = {
-    def fromTimeline = id.flatMap(t =>
-      describe(session, t) match {
-        case TransactionStatus.RolledBack(_, evidence, residue) =>
-          Some(MetConflict(t, evidence, Residue.visible(residue)))
-        case _ => None
-      }
-    )
-    Transactions.lastConflict(
-      session
-    ).filter(m => id.forall(_ == m.transaction)).orElse(fromTimeline)
-      .getOrElse(throw Errors(
-        "LAKESTEP_CONFLICT_NOT_KNOWN",
-        "transaction" -> id.getOrElse("of this session")
-      ))
-  }
-
-  def unfinished(session: SparkSession): Seq[CommitEntry] = Databases.of(session).unfinished()
-
   private def required(session: SparkSession, statement: String): Transaction =
     Transactions.open(session).getOrElse(throw noTransaction(statement))
 
@@ -256,8 +214,19 @@ object Lifecycle {
 
   private def end(session: SparkSession, transaction: Transaction): Unit = {
     Transactions.saw(session, transaction.touched.map(t => t.ref -> t.pin))
-    Transactions.set(session, SessionState.Idle)
+    Transactions.become(session, transaction, TransactionState.Ended)
     forget(session, transaction)
+  }
+
+  /** Housekeeping as a transaction of its own, in a clone of the session; a conflict ends it. */
+  private def alone(session: SparkSession, name: String)(body: Transaction => Unit): Unit = {
+    val snapshot = TransactionModes(isolation = Some(IsolationLevel.Snapshot))
+    val transaction = beginInternal(session, Some(name), snapshot)
+    rollingBack(session, transaction.id) {
+      body(transaction)
+      commit(session, Attempts.of(session), _ => Vector.empty)
+    }
+    ()
   }
 
   private def warm(session: SparkSession, table: TransactionTable): Unit =
@@ -265,7 +234,7 @@ object Lifecycle {
       table.snapshot = WarmOverlay.open(session, table.base, table.overlay, table.pin)
 
   private def forget(session: SparkSession, transaction: Transaction): Unit = {
-    Staging.forget(transaction.id)
+    transaction.close()
     DeltaHousekeeping.forgetStagedVersion(session)
     val overlays = transaction.touched.map(_.overlay)
     DeltaHousekeeping.uncache(session, overlays.toSet)

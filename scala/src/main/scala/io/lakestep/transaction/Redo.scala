@@ -1,89 +1,13 @@
 package io.lakestep.transaction
 
-import java.util.concurrent.ThreadLocalRandom
-
 import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 
-import org.apache.spark.sql.delta.lakestep.{DeltaHousekeeping, SparkInternals}
-import io.lakestep.LakestepConf
+import org.apache.spark.sql.delta.lakestep.DeltaHousekeeping
 import io.lakestep.timeline.Conflict
-
-/**
- * How a transaction stood before one of its statements.
- *
- * @param staged the last staged version of each table
- * @param sessionChanges how many statements had changed the session
- * @param environment settings, current catalog and schema of the session, names of its own
- */
-final case class Savepoint(
-    tables: Map[String, TransactionTable.State],
-    staged: Map[String, Long],
-    sessionChanges: Int,
-    environment: Map[String, String]) {
-
-  /** Whether statements after this one would run again under what they ran under. */
-  def isSameSession(other: Savepoint): Boolean =
-    sessionChanges == other.sessionChanges && environment == other.environment
-}
-
-object Savepoint {
-
-  /** Set by Delta and by us, and of no effect on a statement. */
-  private val Ours = Set(Transactions.TransactionKey, DeltaHousekeeping.LastCommitVersion)
-
-  def of(session: SparkSession, transaction: Transaction): Savepoint = {
-    val names = Map(
-      "current catalog" -> session.catalog.currentCatalog(),
-      "current schema" -> session.catalog.currentDatabase,
-      // A statement that changes what they mean is one that changes the session, or is seen.
-      "temporary names" -> SparkInternals.temporaryNames(session).sorted.mkString(",")
-    )
-    transaction.mark(session.conf.getAll -- Ours ++ names)
-  }
-}
-
-/** A statement of the transaction that can be run again. */
-final case class Step(before: Savepoint, run: () => Unit)
-
-/**
- * How often one piece of work may still be tried. Before each further try it waits a random time,
- * from a range that doubles, so that clients that disturb one another move apart.
- */
-final class Attempts private (most: Int, timeoutMs: Long) {
-  import Attempts._
-
-  private val started = System.nanoTime()
-  private var made = 1
-  private var isGranted = false
-
-  /** Whether there may be another; waits before it says yes. Asked again it is the same one. */
-  def another(): Boolean = {
-    val isLate = (System.nanoTime() - started) / 1000000 >= timeoutMs
-    if (!isGranted && made < most && !isLate) {
-      val longest = math.min(FirstWaitMs << math.min(made, 10), LongestWaitMs)
-      Thread.sleep(ThreadLocalRandom.current.nextLong(longest))
-      made += 1
-      isGranted = true
-    }
-    isGranted
-  }
-
-  def begin(): Unit = isGranted = false
-}
-
-object Attempts {
-  private val FirstWaitMs = 50L
-  private val LongestWaitMs = 5000L
-
-  def of(session: SparkSession): Attempts = new Attempts(
-    LakestepConf.MaxAttempts.from(session.conf.getOption),
-    LakestepConf.TimeoutMs.from(session.conf.getOption)
-  )
-}
 
 /** Work that lost to another client's commit, once more. */
 private[lakestep] object Redo {
@@ -128,7 +52,7 @@ private[lakestep] object Redo {
     else
       try
         transaction.rerun(conflict, steps.map(_.before)).filter { r =>
-          val now = Savepoint.of(session, transaction)
+          val now = transaction.savepoint(SessionEnvironment.of(session))
           steps.drop(r.statement).forall(_.before.isSameSession(now))
         }.flatMap { rerun =>
           attempts.begin()
@@ -138,11 +62,12 @@ private[lakestep] object Redo {
           val invalidate: Path => Unit = DeltaHousekeeping.invalidate(session, _)
           transaction.touched.map(_.overlay).foreach(invalidate)
           val (kept, again) = steps.splitAt(rerun.statement)
-          transaction.rewind(again.head.before, rerun.txn, invalidate)
+          transaction.rollbackTo(again.head.before, keepPins = false, keepReads = false, invalidate)
+          transaction.continueFrom(rerun.txn)
           Transactions.saw(session, transaction.database, rerun.txn.snapshot)
-          Transactions.set(session, SessionState.Open(transaction))
-          val done = transaction.redo(again.map { step =>
-            val before = Savepoint.of(session, transaction)
+          Transactions.become(session, transaction, TransactionState.Rerunning)
+          val done = transaction.inTurn(again.map { step =>
+            val before = transaction.savepoint(SessionEnvironment.of(session))
             step.run()
             step.copy(before = before)
           })
@@ -151,5 +76,7 @@ private[lakestep] object Redo {
           })(kept ++ done)
         }.toRight(None)
       catch { case NonFatal(failure) => Left(Some(failure)) }
-      finally Transactions.set(session, SessionState.Failed(transaction))
+      finally
+        if (transaction.state == TransactionState.Rerunning)
+          Transactions.become(session, transaction, TransactionState.Committing)
 }

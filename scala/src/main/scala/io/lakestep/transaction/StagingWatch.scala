@@ -10,7 +10,7 @@ import org.apache.spark.sql.delta.lakestep.{
 }
 import io.lakestep.{Errors, Json}
 import io.lakestep.log.{Action, ForeignWriters, MetaData, PinnedHeader, Protocol}
-import io.lakestep.overlay.{Staging, StagingFolder}
+import io.lakestep.overlay.StagingFolder
 
 /**
  * Every Delta transaction that a statement of an open transaction starts: refused on a base table,
@@ -56,9 +56,8 @@ object StagingWatch extends Logging {
             )
           )
           transaction.checkCombination(table)
-          Staging.decide(
-            transaction.id,
-            table.base.toString,
+          transaction.decide(
+            table,
             isStated = header.metaData.property(ForeignWriters.Property).isDefined
           )
           warnIfOld(table, found)

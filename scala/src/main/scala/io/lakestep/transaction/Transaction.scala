@@ -19,7 +19,7 @@ import io.lakestep.overlay.{Chain, OverlayPath, Staging, StagingFolder}
 import io.lakestep.timeline.Conflict
 
 /**
- * The open transaction of one Spark session: which tables it has touched, at which version each is
+ * The transaction of one Spark session: where it stands, which tables it has touched, at which version each is
  * pinned, and what it has staged. A table is pinned at first touch and, unless COMMIT runs statements
  * again, never again, so every statement reads the same snapshot plus the transaction's own writes.
  *
@@ -43,10 +43,12 @@ final class Transaction(
   /** Held by the statement that runs, and by COMMIT and ROLLBACK. */
   private val turn = new ReentrantLock(true)
 
-  /** Guarded by `turn`, as the two that follow. */
-  private var ended = false
-  private var isRedoing = false
+  /** Statements of this thread that are inside one another; guarded by `turn`. */
   private var depth = 0
+
+  @volatile private var at: TransactionState = TransactionState.Open
+
+  private val staging = Staging.of(started.id)
 
   /** What was typed since BEGIN. */
   val typed = new UnseenStatements
@@ -56,6 +58,15 @@ final class Transaction(
   def id: String = started.id
 
   def begun: BegunTransaction = current
+
+  def state: TransactionState = at
+
+  /** Called by `Transactions.become` alone, which tells the session. */
+  private[transaction] def become(next: TransactionState): Unit = synchronized {
+    if (!TransactionState.next(at)(next))
+      throw new IllegalStateException(s"Transaction $id cannot be $next after $at")
+    at = next
+  }
 
   @volatile private var vacuums = false
 
@@ -160,34 +171,32 @@ final class Transaction(
 
   /** Tables that were read and have no staged commits. */
   def onlyRead: Seq[ReadTable] = {
-    val staged = Staging.of(id)
+    val staged = staging.last
     for (table <- touched if !staged.contains(table.base.toString); what <- table.reads)
       yield ReadTable(table.ref, table.name, table.pin, what, Some(table.pinned))
   }
 
   /** Tables with staged commits, in the order of their first touch. */
   def written: Seq[WrittenTable] = {
-    val staged = Staging.of(id)
+    val staged = staging.last
     for (table <- touched; last <- staged.get(table.base.toString))
       yield table.written(last, effects(table))
   }
 
+  /** Whether the table's property says who else may write it. */
+  def decide(table: TransactionTable, isStated: Boolean): Unit =
+    staging.decide(table.base.toString, isStated)
+
   def currentStatement: StatementKind = statement.get
 
   /**
-   * Runs COMMIT or ROLLBACK after the statement that runs on another thread; no further statement
-   * starts. None if the transaction has ended while this waited.
+   * Runs COMMIT or ROLLBACK after the statement that runs on another thread. None if the transaction
+   * has left `from` while this waited.
+   *
+   * @param body has to change the state
    */
-  def end[T](body: => T): Option[T] = inTurn {
-    if (ended) None
-    else {
-      ended = true
-      Some(body)
-    }
-  }
-
-  /** Runs when no other thread is inside a statement, COMMIT or ROLLBACK. */
-  def afterwards[T](body: => T): T = inTurn(body)
+  private[transaction] def ending[T](from: TransactionState)(body: => T): Option[T] =
+    inTurn(Option.when(at == from)(body))
 
   /** Whether this thread is inside a statement of the transaction. */
   def isRunningStatement: Boolean = turn.isHeldByCurrentThread && depth > 0
@@ -195,7 +204,8 @@ final class Transaction(
   /** Whether this thread runs a statement, or is at COMMIT. */
   def isBusy: Boolean = turn.isHeldByCurrentThread
 
-  private def inTurn[T](body: => T): T = {
+  /** Runs when no other thread is inside a statement, COMMIT or ROLLBACK. */
+  private[transaction] def inTurn[T](body: => T): T = {
     turn.lockInterruptibly()
     try body
     finally turn.unlock()
@@ -203,7 +213,7 @@ final class Transaction(
 
   /** Runs one statement. If it fails, everything it staged is cut off again. */
   def runStatement[T](kind: StatementKind, invalidate: Path => Unit)(body: => T): T = inTurn {
-    if (ended && !isRedoing) {
+    if (!at.runsStatements) {
       throw Errors(
         "LAKESTEP_TRANSACTION_NOT_OPEN",
         "operation" -> "A statement",
@@ -211,21 +221,21 @@ final class Transaction(
       )
     }
     checkUsable()
-    val before = Staging.of(id)
+    val before = savepoint(Map.empty)
     val outer = statement.getAndSet(kind)
     depth += 1
     try {
       val result = body
-      val staged = stagedSince(before)
+      val staged = stagedSince(before.staged)
       staged.foreach { case (table, _, _) => checkPublishable(table) }
       staged.foreach { case (table, _, last) => table.hasStaged(last) }
       result
     } catch {
       case failure: Throwable =>
-        try cutBackTo(before, invalidate)
+        try rollbackTo(before, keepPins = true, keepReads = true, invalidate)
         catch {
           case undo: Throwable =>
-            Staging.doubt(id, undo)
+            staging.doubt(undo)
             failure.addSuppressed(undo)
         }
         throw failure
@@ -240,7 +250,7 @@ final class Transaction(
    *
    * Condition: LAKESTEP_STATEMENT_NOT_UNDONE.
    */
-  def checkUsable(): Unit = Staging.doubtOf(id).foreach { cause =>
+  def checkUsable(): Unit = staging.doubt.foreach { cause =>
     throw Errors.caused(
       "LAKESTEP_STATEMENT_NOT_UNDONE",
       cause,
@@ -251,7 +261,7 @@ final class Transaction(
 
   private def stagedSince(before: Map[String, Long]): Seq[(TransactionTable, Long, Long)] =
     for {
-      (base, last) <- Staging.of(id).toSeq
+      (base, last) <- staging.last.toSeq
       table <- synchronized(tables.get(base))
       kept = before.getOrElse(base, table.pin)
       if last > kept
@@ -260,21 +270,19 @@ final class Transaction(
   private def cutBackTo(before: Map[String, Long], invalidate: Path => Unit): Unit =
     stagedSince(before).foreach { case (table, keep, last) =>
       database.dropStaged(begun, table.ref, keep + 1 to last)
-      Staging.cutBack(id, table.base.toString, table.pin, keep)
-      table.forgetAfter(keep)
+      staging.cutBack(table.base.toString, table.pin, keep)
       invalidate(table.overlay)
     }
 
   /** A statement that is about to run changes the session: a setting, a variable, a view. */
   def changesSession(): Unit = synchronized { sessionChanges += 1 }
 
-  /** How everything stands before a statement; `environment` is what else of the session it may use. */
-  def mark(environment: Map[String, String]): Savepoint = synchronized {
-    Savepoint(
-      tables.view.mapValues(_.state).toMap,
-      Staging.of(id),
-      sessionChanges,
-      environment
+  /** How everything stands before a statement. */
+  def savepoint(environment: => Map[String, String]): Savepoint = {
+    // Spark is asked first, as it may ask this transaction.
+    val session = environment
+    synchronized(
+      Savepoint(tables.view.mapValues(_.state).toMap, staging.last, sessionChanges, session)
     )
   }
 
@@ -287,32 +295,49 @@ final class Transaction(
   }
 
   /**
-   * Takes everything back to a mark, and the transaction to its new snapshot: tables that had not
-   * been touched by then are pinned anew when they are touched again. Called at COMMIT.
+   * Takes everything that was staged since a savepoint back.
+   *
+   * @param keepPins tables that were touched since stay pinned where they are; else they are pinned
+   *                 anew when they are touched again
+   * @param keepReads what was read since still counts at COMMIT
    */
-  def rewind(to: Savepoint, txn: BegunTransaction, invalidate: Path => Unit): Unit = inTurn {
+  def rollbackTo(
+      to: Savepoint,
+      keepPins: Boolean,
+      keepReads: Boolean,
+      invalidate: Path => Unit): Unit = inTurn {
     cutBackTo(to.staged, invalidate)
     synchronized {
-      for ((base, table) <- tables if table.isFenced && !to.tables.get(base).exists(_.isKnown)) {
-        // Its header is noted again, with the fence, which this commit takes away.
-        database.dropStaged(begun, table.ref, Seq(table.pin + 1))
-        invalidate(table.overlay)
-      }
-      tables.filterInPlace((base, _) => to.tables.contains(base))
-      for ((base, state) <- to.tables; table <- tables.get(base)) table.restore(state)
-      current = txn
+      if (!keepPins) forgetHeaders(to, invalidate)
+      for ((base, table) <- tables)
+        table.restore(
+          to.tables.getOrElse(base, TransactionTable.State.Untouched),
+          keepPins,
+          keepReads
+        )
     }
   }
 
-  /** Lets this thread, which is at COMMIT, run statements. */
-  def redo[T](body: => T): T = inTurn {
-    isRedoing = true
-    try body
-    finally isRedoing = false
+  /** Of tables of which a header was noted since: it is noted again, as others have left it. */
+  private def forgetHeaders(to: Savepoint, invalidate: Path => Unit): Unit = {
+    for ((base, table) <- tables if table.isFenced && !to.tables.get(base).exists(_.isKnown)) {
+      // With the fence, which this commit takes away.
+      database.dropStaged(begun, table.ref, Seq(table.pin + 1))
+      invalidate(table.overlay)
+    }
+    tables.filterInPlace((base, _) => to.tables.contains(base))
   }
 
+  /** Step 13: at COMMIT, the snapshot for the statements that run again. */
+  private[transaction] def continueFrom(snapshot: BegunTransaction): Unit = inTurn {
+    current = snapshot
+  }
+
+  /** Nothing of it is left in this process; called when it has ended. */
+  private[transaction] def close(): Unit = Staging.close(id)
+
   private def effects(table: TransactionTable): Vector[StagedEffect] =
-    Staging.effectsOf(id, table.base.toString)
+    staging.effectsOf(table.base.toString)
 
   /** Refuses the statement that is about to write a table, where COMMIT could not publish it. */
   def checkCombination(table: TransactionTable): Unit =

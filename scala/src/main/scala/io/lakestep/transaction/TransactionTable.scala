@@ -85,18 +85,16 @@ final class TransactionTable(val base: Path, val pinned: Pin, val overlay: Path)
 
   def hasStaged(version: Long): Unit = synchronized { staged = staged :+ version }
 
-  /** What statements have told of it so far; `restore` takes it back to that. */
+  /** What statements have told of it so far. */
   def state: TransactionTable.State = synchronized(TransactionTable.State(facts, staged, readSoFar))
 
-  def restore(state: TransactionTable.State): Unit = synchronized {
-    facts = state.facts
-    staged = state.staged
-    readSoFar = state.reads
-  }
-
-  def forgetAfter(version: Long): Unit = synchronized {
-    staged = staged.filter(_ <= version)
-  }
+  /** Takes what has been staged since back; `keepPins` and `keepReads` as in `Transaction`. */
+  def restore(state: TransactionTable.State, keepPins: Boolean, keepReads: Boolean): Unit =
+    synchronized {
+      staged = state.staged
+      if (!keepPins) facts = state.facts
+      if (!keepReads) readSoFar = state.reads
+    }
 
   /** @param effects of all its staged commits */
   def written(stagedTo: Long, effects: Seq[StagedEffect]): WrittenTable = {
@@ -120,6 +118,11 @@ final class TransactionTable(val base: Path, val pinned: Pin, val overlay: Path)
 }
 
 object TransactionTable {
+
+  object State {
+    val Untouched: State = State(None, Vector.empty, None)
+  }
+
   final case class State(
       facts: Option[TableFacts],
       staged: Vector[Long],

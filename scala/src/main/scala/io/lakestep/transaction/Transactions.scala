@@ -10,13 +10,13 @@ import io.lakestep.Errors
 import io.lakestep.commit.Database
 import io.lakestep.log.TableRef
 
-/** Where a session stands between BEGIN and the end of its transaction. */
+/** What a statement finds in its session. */
 sealed trait SessionState
 object SessionState {
   case object Idle extends SessionState
   final case class Open(transaction: Transaction) extends SessionState
 
-  /** COMMIT runs, or failed: as in PostgreSQL every statement is refused until ROLLBACK. */
+  /** COMMIT runs, or failed. */
   final case class Failed(transaction: Transaction) extends SessionState
 }
 
@@ -27,7 +27,7 @@ object SessionState {
 object Transactions {
 
   private final class Slot(
-      var state: SessionState,
+      var transaction: Option[Transaction],
       var seenEntries: Map[Database, Long],
       var seenVersions: Map[TableRef, Long],
       var lastConflict: Option[MetConflict])
@@ -39,7 +39,7 @@ object Transactions {
   private val openById = new ConcurrentHashMap[String, Transaction]
 
   private def slot(session: SparkSession): Slot = slots.synchronized {
-    slots.computeIfAbsent(session, _ => new Slot(SessionState.Idle, Map.empty, Map.empty, None))
+    slots.computeIfAbsent(session, _ => new Slot(None, Map.empty, Map.empty, None))
   }
 
   def state(session: SparkSession): SessionState = own(session) match {
@@ -48,9 +48,7 @@ object Transactions {
   }
 
   private def own(session: SparkSession): SessionState = {
-    val state = slots.synchronized {
-      Option(slots.get(session)).fold[SessionState](SessionState.Idle)(_.state)
-    }
+    val state = stateOf(slots.synchronized(Option(slots.get(session)).flatMap(_.transaction)))
     state match {
       // RESET, or a SET of the user, took away what a clone is told by.
       case SessionState.Open(t) if !session.conf.getOption(TransactionKey).contains(t.id) =>
@@ -60,16 +58,23 @@ object Transactions {
     state
   }
 
+  private def stateOf(transaction: Option[Transaction]): SessionState =
+    transaction.fold[SessionState](SessionState.Idle) { t =>
+      t.state match {
+        case TransactionState.Open | TransactionState.Rerunning => SessionState.Open(t)
+        case TransactionState.Committing | TransactionState.Failed => SessionState.Failed(t)
+        case TransactionState.Ended => SessionState.Idle
+      }
+    }
+
   /** Lets one BEGIN at a time look at the session's state and change it. */
   private[transaction] def beginning[T](session: SparkSession)(body: => T): T =
     slot(session).synchronized(body)
 
   /** A clone has the settings of its parent, so it knows the transaction in which it was made. */
   private def ofParent(clone: SparkSession): SessionState =
-    clone.conf.getOption(TransactionKey).flatMap(id => Option(openById.get(id))) match {
-      case Some(transaction) => SessionState.Open(transaction)
-      case None => SessionState.Idle
-    }
+    clone.conf.getOption(TransactionKey).flatMap(id => Option(openById.get(id)))
+      .fold[SessionState](SessionState.Idle)(SessionState.Open(_))
 
   /** The open transaction; none when idle; refused after a failed COMMIT. */
   def open(session: SparkSession): Option[Transaction] = state(session) match {
@@ -134,7 +139,7 @@ object Transactions {
   }
 
   /** The conflict of the session's last COMMIT that met one, with the transaction's id. */
-  private[transaction] def lastConflict(session: SparkSession): Option[MetConflict] = {
+  private[lakestep] def lastConflict(session: SparkSession): Option[MetConflict] = {
     val s = slot(session)
     slots.synchronized(s.lastConflict)
   }
@@ -170,20 +175,33 @@ object Transactions {
       .foreach(session.conf.set(DeltaHousekeeping.LastCommitVersion, _))
   }
 
-  private[lakestep] def set(session: SparkSession, state: SessionState): Unit = {
+  /** BEGIN has made a transaction for the session. */
+  private[transaction] def opened(session: SparkSession, transaction: Transaction): Unit = {
+    val s = slot(session)
+    slots.synchronized { s.transaction = Some(transaction) }
+    tell(session, transaction)
+  }
+
+  /** The session's transaction goes on to another state. */
+  private[transaction] def become(
+      session: SparkSession,
+      transaction: Transaction,
+      state: TransactionState): Unit = {
     val s = slot(session)
     slots.synchronized {
-      s.state match {
-        case SessionState.Open(ended) => openById.remove(ended.id)
-        case _ =>
-      }
-      s.state = state
+      transaction.become(state)
+      if (state == TransactionState.Ended) s.transaction = None
     }
-    state match {
-      case SessionState.Open(transaction) =>
-        openById.put(transaction.id, transaction)
-        session.conf.set(TransactionKey, transaction.id)
-      case _ => session.conf.unset(TransactionKey)
-    }
+    tell(session, transaction)
   }
+
+  /** Lets clones of the session know whether its transaction is open. */
+  private def tell(session: SparkSession, transaction: Transaction): Unit =
+    if (transaction.state.runsStatements) {
+      openById.put(transaction.id, transaction)
+      session.conf.set(TransactionKey, transaction.id)
+    } else {
+      openById.remove(transaction.id)
+      session.conf.unset(TransactionKey)
+    }
 }

@@ -43,7 +43,7 @@ final class FailedStatementSuite extends AnyFunSuite {
     def insert(file: String)(after: => Unit): Unit =
       transaction.runStatement(StatementKind.Data, _ => ()) {
         val version = lake.staged(begun, "A") + 1L
-        Staging.record(begun.id, table.base.toString, version)
+        Staging.of(begun.id).record(table.base.toString, version)
         lake.stage(begun, "A", 0, lake.add(file))
         after
       }
@@ -67,7 +67,7 @@ final class FailedStatementSuite extends AnyFunSuite {
     s.store.failDelete = _ => ()
     assert(s.condition(s.insert("y")(())) == "LAKESTEP_STATEMENT_NOT_UNDONE")
     assert(s.condition(s.transaction.checkUsable()) == "LAKESTEP_STATEMENT_NOT_UNDONE")
-    Staging.forget(s.begun.id)
+    Staging.close(s.begun.id)
     s.db.discard(s.begun, s.transaction.touchedPaths)
     assert(s.lake.live("A") == Set("a1"))
     assert(s.lake.staged(s.begun, "A") == 0)
@@ -77,7 +77,7 @@ final class FailedStatementSuite extends AnyFunSuite {
     val s = new Scene
     intercept[IOException](s.insert("x") {
       val unclear = new IOException("no answer")
-      Staging.doubt(s.begun.id, unclear)
+      Staging.of(s.begun.id).doubt(unclear)
       throw unclear
     })
     assert(s.condition(s.insert("y")(())) == "LAKESTEP_STATEMENT_NOT_UNDONE")

@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
 import org.apache.spark.sql.delta.lakestep.SparkInternals
 import io.lakestep.Errors
 import io.lakestep.transaction.{
-  Attempts, Lifecycle, Savepoint, Redo, Transaction, Transactions, Step
+  Attempts, Lifecycle, Redo, SessionEnvironment, Step, Transaction, Transactions
 }
 
 /** How a block ends. */
@@ -47,8 +47,9 @@ final case class ResolveTransactionBlock(session: SparkSession) extends Rule[Log
       var isSessionAsBefore = () => true
       Redo.whole(attempts) {
         val transaction = Lifecycle.begin(session, block.begin.name, block.begin.modes)
-        val before = Savepoint.of(session, transaction)
-        isSessionAsBefore = () => before.isSameSession(Savepoint.of(session, transaction))
+        val before = transaction.savepoint(SessionEnvironment.of(session))
+        isSessionAsBefore =
+          () => before.isSameSession(transaction.savepoint(SessionEnvironment.of(session)))
         run(block, transaction, attempts)
       }(isSessionAsBefore())
     case other => other
@@ -63,7 +64,7 @@ final case class ResolveTransactionBlock(session: SparkSession) extends Rule[Log
     Lifecycle.rollingBack(session, id) {
       val steps = block.pieces.toVector.zipWithIndex.map { case (piece, i) =>
         val step = Step(
-          Savepoint.of(session, transaction),
+          transaction.savepoint(SessionEnvironment.of(session)),
           () => {
             results(i) = execute(piece)
             requireOpen(id)

@@ -13,9 +13,10 @@ import org.apache.spark.sql.types.{
   ArrayType, BooleanType, DataType, IntegerType, LongType, StringType, TimestampType
 }
 
-import io.lakestep.commit.{Finished, TransactionModes, TransactionStatus}
+import io.lakestep.commit.{Finished, Residue, TransactionModes, TransactionStatus}
 import io.lakestep.timeline.{CommitEntry, Requested}
-import io.lakestep.transaction.{Lifecycle, SessionState, Transactions}
+import io.lakestep.transaction.{Databases, Lifecycle, MetConflict, SessionState, Transactions}
+import io.lakestep.Errors
 
 private[sql] object Columns {
   def apply(columns: (String, DataType)*): Seq[Attribute] =
@@ -133,7 +134,7 @@ final case class ShowTransactions() extends InspectionCommand {
           )
         )
     }
-    own.toSeq ++ Lifecycle.unfinished(session).map { e =>
+    own.toSeq ++ Databases.of(session).unfinished().map { e =>
       Row(
         e.transaction.id,
         e.transaction.name.orNull,
@@ -163,7 +164,7 @@ final case class DescribeTransaction(id: String) extends InspectionCommand {
     "residue" -> StringType
   )
 
-  override def run(session: SparkSession): Seq[Row] = Lifecycle.describe(session, id) match {
+  override def run(session: SparkSession): Seq[Row] = Databases.of(session).describe(id) match {
     case TransactionStatus.NotFound => Seq(row("NOT_FOUND"))
     case TransactionStatus.Open(requested) => Seq(row("REQUESTED", Some(requested)))
     case TransactionStatus.Aborted(entry) => Seq(row("ABORTED", entry = Some(entry)))
@@ -218,7 +219,7 @@ final case class ExplainConflict(id: Option[String]) extends InspectionCommand {
   )
 
   override def run(session: SparkSession): Seq[Row] = {
-    val met = Lifecycle.conflict(session, id)
+    val met = known(session)
     val conflict = met.conflict
     Seq(
       Row(
@@ -236,6 +237,23 @@ final case class ExplainConflict(id: Option[String]) extends InspectionCommand {
       )
     )
   }
+
+  /** Met by this session at COMMIT, or else known to the timeline. */
+  private def known(session: SparkSession): MetConflict = {
+    def fromTimeline = id.flatMap(t =>
+      Databases.of(session).describe(t) match {
+        case TransactionStatus.RolledBack(_, conflict, residue) =>
+          Some(MetConflict(t, conflict, Residue.visible(residue)))
+        case _ => None
+      }
+    )
+    Transactions.lastConflict(session).filter(met => id.forall(_ == met.transaction))
+      .orElse(fromTimeline)
+      .getOrElse(throw Errors(
+        "LAKESTEP_CONFLICT_NOT_KNOWN",
+        "transaction" -> id.getOrElse("of this session")
+      ))
+  }
 }
 
 /** `VACUUM TRANSACTIONS`: removes what dead clients left, after it ended their transactions. */
@@ -248,7 +266,7 @@ final case class VacuumTransactions(retainHours: Long) extends TransactionComman
   )
 
   override def run(session: SparkSession): Seq[Row] = {
-    val done = Lifecycle.collect(session, retainHours * 3600000L)
+    val done = Databases.of(session).collect(retainHours * 3600000L)
     Seq(Row(
       done.aborted,
       done.folders,
@@ -274,7 +292,7 @@ final case class Recover() extends TransactionCommand {
   )
 
   override def run(session: SparkSession): Seq[Row] = {
-    val report = Lifecycle.recover(session)
+    val report = Databases.of(session).recover()
     report.finished.map { case (entry, end) =>
       end match {
         case Finished.Completed(_) => row(entry, "COMPLETED", Nil)

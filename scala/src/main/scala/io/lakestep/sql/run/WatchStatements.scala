@@ -12,7 +12,7 @@ import io.lakestep.sql.command.{
   BeginTransaction, CommitTransaction, RollbackTransaction, SetTransaction
 }
 import io.lakestep.sql.parse.StatementTag
-import io.lakestep.transaction.{Savepoint, SessionState, Transaction, Transactions}
+import io.lakestep.transaction.{SessionEnvironment, SessionState, Transaction, Transactions}
 
 /**
  * Tells the open transaction which statements were typed, and whether anybody may have seen a
@@ -42,7 +42,7 @@ private[lakestep] object WatchStatements {
   private final class AtStart(session: SparkSession) extends Rule[LogicalPlan] {
     override def apply(plan: LogicalPlan): LogicalPlan = {
       for (statement <- StatementTag.of(plan) if !isInView; transaction <- watched(session))
-        transaction.typed.begin(statement, Savepoint.of(session, transaction))
+        transaction.typed.begin(statement, transaction.savepoint(SessionEnvironment.of(session)))
       plan
     }
   }

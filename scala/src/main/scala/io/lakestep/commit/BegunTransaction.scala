@@ -1,0 +1,43 @@
+package io.lakestep.commit
+
+import io.lakestep.timeline.{Requested, TimelineSnapshot}
+
+/**
+ * What BEGIN asks for.
+ *
+ * @param readOnly nothing is written to any store, nobody is helped
+ * @param notBefore newest entry that this session has seen finished; it never goes back behind it
+ */
+final case class BeginRequest(
+    name: Option[String],
+    user: String,
+    application: String,
+    isolation: IsolationLevel,
+    readOnly: Boolean,
+    notBefore: Long)
+
+/**
+ * An open transaction; a value. The snapshot is the longest prefix of finished entries at BEGIN.
+ *
+ * @param base what the entries of the snapshot left behind; of a query's, which may leave out
+ *   unfinished entries of other tables, those of the finished prefix
+ */
+final case class BegunTransaction(
+    id: String,
+    name: Option[String],
+    user: String,
+    application: String,
+    snapshot: Long,
+    base: TimelineSnapshot,
+    requestedAtMs: Long,
+    isolation: IsolationLevel,
+    readOnly: Boolean) {
+
+  /** What its statements read of tables that it meets now. */
+  def readPoint: ReadPoint = ReadPoint(snapshot, base, requestedAtMs)
+
+  def isSerializable: Boolean = isolation == IsolationLevel.Serializable
+
+  def requested: Requested =
+    Requested(id, name, user, application, isolation.name, snapshot, requestedAtMs)
+}

@@ -1,0 +1,44 @@
+package io.lakestep.commit
+
+import scala.util.control.NonFatal
+
+import io.lakestep.LakestepException
+import io.lakestep.log.TableRef
+
+/** Finishes entries of others: all of them at BEGIN and RECOVER, those of a table before a write. */
+private[commit] final class Helping(env: Environment, finish: Finish) {
+  import env.{timeline, stores}
+
+  /** Helps oldest first; an entry that cannot be finished does not keep others from it. */
+  def all(): RecoveryReport = {
+    val view = timeline.refresh()
+    val results = view.unfinished.flatMap { entry =>
+      view.status(entry.number).map { status =>
+        entry -> (try Right(finish(entry, status.hash))
+        catch {
+          case e: LakestepException if e.getCondition == "LAKESTEP_TIMELINE_CORRUPT" => throw e
+          case NonFatal(e) => Left(e)
+        })
+      }
+    }
+    if (results.nonEmpty) timeline.refresh()
+    RecoveryReport(
+      results.collect { case (entry, Right(finished)) => entry -> finished },
+      results.collect { case (entry, Left(cause)) => entry -> cause }
+    )
+  }
+
+  /** Step 12, writing: whether an entry that writes the table was unfinished. */
+  def beforeWrite(tablePath: TableRef): Boolean = {
+    val entries = for {
+      binding <- Bindings.read(stores, tablePath).toVector
+      if timeline.existingId.contains(binding.timeline)
+      view = timeline.refresh()
+      entry <- view.unfinished
+      if entry.tables.exists(_.log == binding.log)
+      status <- view.status(entry.number)
+    } yield entry -> status.hash
+    entries.foreach { case (entry, hash) => finish.help(entry, hash) }
+    entries.nonEmpty
+  }
+}

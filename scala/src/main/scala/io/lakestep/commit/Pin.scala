@@ -1,0 +1,26 @@
+package io.lakestep.commit
+
+import io.lakestep.log.{LogTail, TableRef}
+import io.lakestep.timeline.SlotStamp
+
+/**
+ * A version that a snapshot has of a table, and what tells it from a version of another table that is
+ * made at the same path.
+ *
+ * @param slot how its commit file was listed, if it was
+ * @param log the log's id, if the table was bound
+ */
+final case class Pin(version: Long, slot: Option[SlotStamp], log: Option[String]) {
+
+  /** Whether a listing shows the same commit file; none has been cleaned up. */
+  def isIn(tail: LogTail): Boolean = tail.slot(version).map(Environment.stamp).forall(slot.contains)
+
+  /** Whether it may be of this log: others may have bound the table since. */
+  def isOf(id: Option[String]): Boolean = log.forall(id.contains)
+}
+
+/** A table that an open transaction has met: its pin, and the number of the first statement on it. */
+final case class FirstTouch(path: TableRef, pin: Pin, statement: Int)
+
+/** From which statement on a transaction is run again, and the transaction on its new snapshot. */
+final case class Rerun(statement: Int, txn: BegunTransaction)

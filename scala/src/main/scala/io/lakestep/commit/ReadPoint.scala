@@ -1,0 +1,12 @@
+package io.lakestep.commit
+
+import io.lakestep.timeline.TimelineSnapshot
+
+/**
+ * A point of the timeline at which tables are read.
+ *
+ * @param entry the newest entry that is read; none after it is
+ * @param base what the entries up to there left behind
+ * @param notAfterMs newest commit time of others that is read, where no entry of ours decides
+ */
+final case class ReadPoint(entry: Long, base: TimelineSnapshot, notAfterMs: Long)
