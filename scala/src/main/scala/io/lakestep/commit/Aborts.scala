@@ -19,14 +19,14 @@ private[commit] final class Aborts(env: Environment) {
     val ordered = timeline.entriesOf(transactions.toSet)
     val open = transactions.toVector.distinct.filterNot(ordered.contains)
     val still = open.filter(view.aborted(_).isEmpty)
-    if (still.isEmpty) tidy(open)
+    if (still.isEmpty) tidy(open, reason)
     else {
       val entry = AbortEntry(view.next, view.lastHash, clock.nowMs(), still, reason)
       timeline.putEntry(entry) match {
-        case PutOutcome.Created => tidy(open)
+        case PutOutcome.Created => tidy(open, reason)
         case _ if timeline.holds(entry).contains(true) =>
           env.keep(timeline.entryFile(entry.number))
-          tidy(open)
+          tidy(open, reason)
         case PutOutcome.Unknown(cause) if attempts <= 1 =>
           throw Errors.caused("LAKESTEP_OUTCOME_UNKNOWN", cause, "file" -> s"entry ${entry.number}")
         case _ if attempts <= 1 =>
@@ -36,8 +36,9 @@ private[commit] final class Aborts(env: Environment) {
     }
   }
 
-  private def tidy(ids: Vector[String]): Vector[String] = {
+  private def tidy(ids: Vector[String], reason: String): Vector[String] = {
     ids.foreach(timeline.deleteRequested)
+    if (ids.nonEmpty) env.tell(TransactionEvent.Aborted(ids, reason))
     ids
   }
 }

@@ -6,7 +6,9 @@ import scala.util.control.NonFatal
 import io.lakestep.{Json, LakestepException}
 import io.lakestep.log.NetChanges
 import io.lakestep.storage.PutOutcome
-import io.lakestep.timeline.{CommitEntry, Conflict, Rule, TimelineCodec, TimelineView}
+import io.lakestep.timeline.{
+  CatalogAction, CommitEntry, Conflict, Rule, TimelineCodec, TimelineView
+}
 
 /**
  * Steps 4 to 6 of a transaction, then `Finish`.
@@ -25,7 +27,8 @@ private[commit] final class Commit(env: Environment, bindings: Bindings, finish:
   def apply(
       txn: BegunTransaction,
       tables: Seq[WrittenTable],
-      reads: Seq[ReadTable]): CommitOutcome = {
+      reads: Seq[ReadTable],
+      catalogActions: Vector[CatalogAction]): CommitOutcome = {
     val staged =
       try Right(env.inParallel(tables.toVector)(stage(txn, _)))
       catch { case NonFatal(e) => Left(e) }
@@ -45,7 +48,7 @@ private[commit] final class Commit(env: Environment, bindings: Bindings, finish:
         stage.refuseOneLogTwice(all)
         lateAbort(txn)(env.inParallel(all)(stage.persist(txn, _))) match {
           case Some(conflict) => CommitOutcome.Conflicted(conflict)
-          case None => order(txn, all, read, options.maxAttempts)
+          case None => order(txn, all, read, catalogActions, options.maxAttempts)
         }
     }
   }
@@ -67,6 +70,7 @@ private[commit] final class Commit(env: Environment, bindings: Bindings, finish:
       txn: BegunTransaction,
       staged: Vector[Staged],
       reads: Vector[ReadTable],
+      catalogActions: Vector[CatalogAction],
       attempts: Int): CommitOutcome = {
     val early = if (safeguards.timelineFirst) None else Some(validate(txn, staged, reads))
     val view = timeline.refresh()
@@ -76,7 +80,7 @@ private[commit] final class Commit(env: Environment, bindings: Bindings, finish:
       case None =>
         val gaveUp = help(txn, view, staged, reads)
         val checks = gaveUp.toLeft(()).flatMap(_ => early.getOrElse(validate(txn, staged, reads)))
-        checks.flatMap(makeEntry(txn, view, staged, _)) match {
+        checks.flatMap(makeEntry(txn, view, staged, catalogActions, _)) match {
           case Left(conflict) => CommitOutcome.Conflicted(conflict)
           case Right((entry, changes)) =>
             place(entry, options.putAttempts, None) match {
@@ -84,7 +88,7 @@ private[commit] final class Commit(env: Environment, bindings: Bindings, finish:
               case Placed.Unclear(cause) => CommitOutcome.Unknown(cause)
               case Placed.Theirs if attempts <= 1 =>
                 CommitOutcome.Conflicted(Conflict.overEntry(Rule.TooManyAttempts, view.next))
-              case Placed.Theirs => order(txn, staged, reads, attempts - 1)
+              case Placed.Theirs => order(txn, staged, reads, catalogActions, attempts - 1)
             }
         }
     }
@@ -180,13 +184,14 @@ private[commit] final class Commit(env: Environment, bindings: Bindings, finish:
       txn: BegunTransaction,
       view: TimelineView,
       staged: Vector[Staged],
+      catalogActions: Vector[CatalogAction],
       validated: Validated): Either[Conflict, (CommitEntry, Vector[NetChanges])] = {
     val merged =
       staged.zip(validated.written).map { case (s, c) => s.copy(changes = c.changes) }
     val fresh = merged.zip(staged).collect { case (m, s) if m.changes ne s.changes => m }
     lateAbort(txn)(env.inParallel(fresh)(stage.persist(txn, _))).toLeft {
       observer.validated(txn.id)
-      entryOf(txn, view, merged, validated) -> merged.map(_.changes)
+      entryOf(txn, view, merged, validated, catalogActions) -> merged.map(_.changes)
     }
   }
 

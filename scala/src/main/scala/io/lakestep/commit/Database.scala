@@ -4,7 +4,7 @@ import io.lakestep.{Clock, Errors, Ids}
 import io.lakestep.log.{DeletionVectors, StateReader, TableRef}
 import io.lakestep.storage.ObjectStores
 import io.lakestep.timeline.{
-  AbortEntry, Aborting, CommitEntry, Completed, Conflict, EntryStatus, Timeline
+  AbortEntry, Aborting, CatalogAction, CommitEntry, Completed, Conflict, EntryStatus, Timeline
 }
 
 /**
@@ -145,12 +145,14 @@ final class Database private[lakestep] (
    * LAKESTEP_ENTRY_UNFINISHED when an earlier entry on these tables cannot be finished here.
    *
    * @param reads tables that were only read; they count under SERIALIZABLE
+   * @param catalogActions what is made of a catalog once the transaction is committed
    */
   def commit(
       txn: BegunTransaction,
       tables: Seq[WrittenTable],
-      reads: Seq[ReadTable] = Nil): CommitOutcome = {
-    val outcome = commits(txn, tables, reads)
+      reads: Seq[ReadTable] = Nil,
+      catalogActions: Vector[CatalogAction] = Vector.empty): CommitOutcome = {
+    val outcome = commits(txn, tables, reads, catalogActions)
     outcome match {
       case CommitOutcome.NothingToCommit => discard(txn, tables.map(_.path))
       case _: CommitOutcome.Committed => timeline.checkpoint()
@@ -169,6 +171,9 @@ final class Database private[lakestep] (
     }
     timeline.deleteRequested(txn.id)
   }
+
+  /** Tells the listener; never throws. */
+  def tell(event: TransactionEvent): Unit = env.tell(event)
 
   /** Makes files durable that somebody else wrote, before something is deleted that they replace. */
   def keep(files: String*): Unit = env.keep(files: _*)

@@ -13,6 +13,8 @@ package io.lakestep.commit
  * @param longestWaitMs how long `conflicts` may wait for one entry
  * @param checkpointInterval how many entries of the timeline are between two checkpoints; up to twice
  *   as many are kept in memory
+ * @param catalogs makes the catalog actions of entries
+ * @param listener is told of transactions
  * @param pause lets the calling thread wait, in milliseconds
  */
 final case class DatabaseOptions(
@@ -25,4 +27,6 @@ final case class DatabaseOptions(
     conflicts: ConflictStrategy = FirstCommitterWins,
     longestWaitMs: Long = 600000L,
     checkpointInterval: Int = 64,
+    catalogs: Catalogs = Catalogs.None,
+    listener: TransactionListener = TransactionListener.Silent,
     pause: Long => Unit = Thread.sleep)

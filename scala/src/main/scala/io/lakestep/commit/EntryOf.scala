@@ -1,7 +1,7 @@
 package io.lakestep.commit
 
 import io.lakestep.log.{FileAction, ForeignWriters}
-import io.lakestep.timeline.{CommitEntry, EntryTable, FileSums, RowIds, TimelineView}
+import io.lakestep.timeline.{CatalogAction, CommitEntry, EntryTable, FileSums, RowIds, TimelineView}
 
 /** Step 6: the entry that says what was validated. */
 private[commit] final class EntryOf(env: Environment) {
@@ -12,7 +12,8 @@ private[commit] final class EntryOf(env: Environment) {
       txn: BegunTransaction,
       view: TimelineView,
       staged: Vector[Staged],
-      validated: Validated): CommitEntry = CommitEntry(
+      validated: Validated,
+      catalogActions: Vector[CatalogAction]): CommitEntry = CommitEntry(
     number = view.next,
     previousHash = view.lastHash,
     timeMs = clock.nowMs(),
@@ -20,7 +21,8 @@ private[commit] final class EntryOf(env: Environment) {
     transaction = txn.requested,
     message = None,
     tables = reserving(staged.zip(validated.written).map { case (s, c) => s -> entryTable(s, c) }),
-    reads = validated.reads
+    reads = validated.reads,
+    catalogActions = catalogActions
   )
 
   /**

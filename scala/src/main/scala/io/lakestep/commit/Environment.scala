@@ -22,6 +22,11 @@ private[commit] final class Environment(
     val options: DatabaseOptions,
     val safeguards: Safeguards) {
 
+  private val listener = TransactionListener.all(Seq(options.listener))
+
+  /** Never throws. */
+  def tell(event: TransactionEvent): Unit = listener.on(event)
+
   def log(table: TableRef): TableLog = new TableLog(stores.forPath(table.uri), table)
 
   /** The same work on different tables, at once; throws the first failure when all have ended. */

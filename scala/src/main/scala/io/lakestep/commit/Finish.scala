@@ -4,7 +4,9 @@ import scala.util.control.NonFatal
 
 import io.lakestep.LakestepException
 import io.lakestep.log.NetChanges
-import io.lakestep.timeline.{Aborting, CommitEntry, Completed, Conflict, Outcome, RolledBack, Rule}
+import io.lakestep.timeline.{
+  Aborting, CatalogAction, CommitEntry, Completed, Conflict, Outcome, RolledBack, Rule
+}
 
 /**
  * Steps 7 to 9: brings an ordered entry to its end, whoever owns it.
@@ -61,8 +63,11 @@ private[commit] final class Finish(env: Environment) {
 
   /** Finishes the entry of another client; whoever cannot is told which one it is, whatever it is. */
   def help(entry: CommitEntry, hash: String): Finished =
-    try apply(entry, hash)
-    catch {
+    try {
+      val end = apply(entry, hash)
+      env.tell(TransactionEvent.FinishedForOther(entry, end))
+      end
+    } catch {
       case e: LakestepException if NamesEntry(e.getCondition) => throw e
       case NonFatal(e) => throw env.unfinished(entry, String.valueOf(e.getMessage), Some(e))
     }
@@ -86,9 +91,19 @@ private[commit] final class Finish(env: Environment) {
   }
 
   private def end(entry: CommitEntry, hash: String, outcome: Outcome): Finished = outcome match {
-    case c: Completed => Finished.Completed(c.slots)
+    case c: Completed =>
+      entry.catalogActions.foreach(changeCatalog(entry, _))
+      Finished.Completed(c.slots)
     case a: Aborting => rollBack(entry, hash, a)
   }
+
+  /** The transaction is committed, whatever becomes of this. */
+  private def changeCatalog(entry: CommitEntry, action: CatalogAction): Unit =
+    try options.catalogs(entry, action)
+    catch {
+      case e @ (NonFatal(_) | _: LinkageError) =>
+        env.tell(TransactionEvent.CatalogBehind(entry, action.kind, e))
+    }
 
   /** Steps 7 and 8. */
   private def decide(entry: CommitEntry, hash: String)(publishing: => Vector[Vote]): Outcome = {

@@ -14,8 +14,11 @@ private[commit] final class Helping(env: Environment, finish: Finish) {
     val view = timeline.refresh()
     val results = view.unfinished.flatMap { entry =>
       view.status(entry.number).map { status =>
-        entry -> (try Right(finish(entry, status.hash))
-        catch {
+        entry -> (try {
+          val end = finish(entry, status.hash)
+          env.tell(TransactionEvent.FinishedForOther(entry, end))
+          Right(end)
+        } catch {
           case e: LakestepException if e.getCondition == "LAKESTEP_TIMELINE_CORRUPT" => throw e
           case NonFatal(e) => Left(e)
         })

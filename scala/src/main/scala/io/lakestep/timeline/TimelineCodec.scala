@@ -21,21 +21,23 @@ object TimelineCodec {
   private val Reserve = "reserve"
 
   /** What an entry may ask of those who finish it. */
-  private val Features = Set(Reserve)
+  private val Catalog = "catalogActions"
+  private val Features = Set(Reserve, Catalog)
 
   private val Sum = "sum"
 
   def encode(entry: TimelineEntry): Array[Byte] = bytes(entry match {
     case c: CommitEntry =>
       val node = head("commit", c)
-      val features = Vector(Reserve).filter(_ => c.tables.exists(_.reserve.isDefined))
+      val features = Vector(Reserve).filter(_ => c.tables.exists(_.reserve.isDefined)) ++
+        Vector(Catalog).filter(_ => c.catalogActions.nonEmpty)
       if (features.nonEmpty) texts(node.putArray(StrictFields.RequiredFeatures), features)
       node.put("rules", c.rules)
       node.set[JsonNode]("transaction", requested(c.transaction))
       c.message.foreach(m => node.put("message", m))
       list(node.putArray("tables"), c.tables.map(table))
       list(node.putArray("reads"), c.reads.map(read))
-      list(node.putArray("catalogActions"), c.catalogActions)
+      list(node.putArray(Catalog), c.catalogActions.map(_.node))
       texts(node.putArray("batchKeys"), c.batchKeys)
       node
     case a: AbortEntry =>
@@ -58,7 +60,7 @@ object TimelineCodec {
           message = f.optString("message"),
           tables = f.children("tables").map(table),
           reads = f.children("reads").map(read),
-          catalogActions = f.objects("catalogActions"),
+          catalogActions = f.objects(Catalog).map(CatalogAction(_)),
           batchKeys = f.strings("batchKeys")
         )
       case "abort" =>

@@ -63,6 +63,7 @@ object Databases {
           LakestepConf.Strategy.as(session.conf.getOption)(ConflictStrategy.named),
         longestWaitMs = conf(LakestepConf.TimeoutMs),
         checkpointInterval = conf(LakestepConf.CheckpointInterval),
+        listener = LogEvents,
         publishExecutor = PublishExecutor.on(threads(conf(LakestepConf.PublishThreads)))
       )
     )

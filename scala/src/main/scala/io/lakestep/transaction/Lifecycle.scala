@@ -7,7 +7,9 @@ import org.apache.spark.sql.SparkSession
 
 import org.apache.spark.sql.delta.lakestep.{DeltaHousekeeping, WarmOverlay}
 import io.lakestep.{Errors, LakestepConf}
-import io.lakestep.commit.{BeginRequest, CommitOutcome, IsolationLevel, TransactionModes}
+import io.lakestep.commit.{
+  BeginRequest, CommitOutcome, IsolationLevel, TransactionEvent, TransactionModes
+}
 import io.lakestep.timeline.Conflict
 
 /** What COMMIT reports: no entry when the transaction wrote nothing. */
@@ -59,6 +61,7 @@ object Lifecycle {
         )
         Transactions.saw(session, database, begun.snapshot)
         Transactions.opened(session, transaction)
+        database.tell(TransactionEvent.Began(begun))
         transaction
     })
 
@@ -88,7 +91,16 @@ object Lifecycle {
     val transaction = required(session, "COMMIT")
     transaction.ending(TransactionState.Open) {
       Transactions.become(session, transaction, TransactionState.Committing)
-      try commit(session, transaction, attempts, () => steps(transaction), steps(transaction))
+      val startedAt = System.nanoTime()
+      def tookMs() = (System.nanoTime() - startedAt) / 1000000
+      try commit(
+          session,
+          transaction,
+          attempts,
+          () => steps(transaction),
+          steps(transaction),
+          tookMs _
+        )
       finally
         if (transaction.state != TransactionState.Ended)
           Transactions.become(session, transaction, TransactionState.Failed)
@@ -101,7 +113,9 @@ object Lifecycle {
       transaction: Transaction,
       attempts: Attempts,
       steps: () => Vector[Step],
-      current: Vector[Step]): CommitReport = {
+      current: Vector[Step],
+      tookMs: () => Long): CommitReport = {
+    def tell(event: TransactionEvent): Unit = transaction.database.tell(event)
     outcome(session, transaction) match {
       case done: CommitOutcome.Committed =>
         Transactions.saw(session, transaction.database, done.entry.number)
@@ -110,10 +124,12 @@ object Lifecycle {
         logged(end(session, transaction))
         // Also after a failure: cached queries would show the tables as they were.
         logged(AfterCommit(session, transaction, done.published)(alone))
+        tell(TransactionEvent.Committed(done.entry, done.slots, tookMs()))
         CommitReport(transaction.id, Some(done.entry.number), done.entry.tables.size)
       case CommitOutcome.NothingToCommit =>
         transaction.database.discard(transaction.begun, transaction.touchedPaths)
         end(session, transaction)
+        tell(TransactionEvent.CommittedNothing(transaction.begun, tookMs()))
         CommitReport(transaction.id, None, 0)
       case CommitOutcome.Conflicted(conflict, entry) =>
         Transactions.met(session, MetConflict(transaction.id, conflict, Vector.empty))
@@ -123,9 +139,12 @@ object Lifecycle {
         again match {
           // Another thread may have read meanwhile what the statements changed.
           case Right(statements) if steps().nonEmpty =>
-            commit(session, transaction, attempts, steps, statements)
+            commit(session, transaction, attempts, steps, statements, tookMs)
           case other =>
             if (entry.isEmpty) abandon(session, transaction) else forget(session, transaction)
+            tell(
+              TransactionEvent.Conflicted(transaction.begun, conflict, Vector.empty, tookMs())
+            )
             val error = ConflictErrors(transaction.id, conflict)
             other.left.toOption.flatten.foreach(error.addSuppressed)
             throw error
@@ -133,9 +152,11 @@ object Lifecycle {
       case CommitOutcome.LeftResidue(conflict, entry, residue) =>
         Transactions.met(session, MetConflict(transaction.id, conflict, residue))
         forget(session, transaction)
+        tell(TransactionEvent.Conflicted(transaction.begun, conflict, residue, tookMs()))
         throw ConflictErrors.leftResidue(transaction.id, conflict, entry, residue)
       case CommitOutcome.Unknown(cause, _) =>
         forget(session, transaction)
+        tell(TransactionEvent.OutcomeUnknown(transaction.begun, cause))
         throw Errors.caused(
           "LAKESTEP_TRANSACTION_STATE_UNKNOWN",
           cause,
@@ -190,6 +211,7 @@ object Lifecycle {
         Transactions.become(session, transaction, TransactionState.Ended)
         forget(session, transaction)
         transaction.database.discard(transaction.begun, transaction.touchedPaths)
+        transaction.database.tell(TransactionEvent.RolledBack(transaction.begun))
         transaction.id
       }.getOrElse(throw noTransaction("ROLLBACK"))
   }

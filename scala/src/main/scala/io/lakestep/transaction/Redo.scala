@@ -8,6 +8,7 @@ import org.apache.spark.sql.SparkSession
 
 import org.apache.spark.sql.delta.lakestep.DeltaHousekeeping
 import io.lakestep.timeline.Conflict
+import io.lakestep.commit.TransactionEvent
 
 /** Work that lost to another client's commit, once more. */
 private[lakestep] object Redo {
@@ -65,6 +66,9 @@ private[lakestep] object Redo {
           transaction.rollbackTo(again.head.before, keepPins = false, keepReads = false, invalidate)
           transaction.continueFrom(rerun.txn)
           Transactions.saw(session, transaction.database, rerun.txn.snapshot)
+          transaction.database.tell(
+            TransactionEvent.Rerunning(transaction.begun, conflict, again.size)
+          )
           Transactions.become(session, transaction, TransactionState.Rerunning)
           val done = transaction.inTurn(again.map { step =>
             val before = transaction.savepoint(SessionEnvironment.of(session))

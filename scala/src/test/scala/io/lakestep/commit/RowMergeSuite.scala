@@ -54,11 +54,8 @@ final class RowMergeSuite extends AnyFunSuite {
     val db = s.lake.client()
     val open = Seq(0, 1, 2).map(i => s.begin(db, "A" -> Map("f" -> Set(i), "g" -> Set(i))))
     Seq(1, 0, 2).foreach { i =>
-      assert((db.commit _).tupled((
-        open(i)._1,
-        open(i)._2,
-        Nil
-      )).isInstanceOf[CommitOutcome.Committed])
+      val (txn, tables) = open(i)
+      assert(db.commit(txn, tables).isInstanceOf[CommitOutcome.Committed])
     }
     assert(s.deleted("A") == Map("f" -> Set(0, 1, 2, 9), "g" -> Set(0, 1, 2)))
     val last = s.lake.log("A").read(s.lake.head("A")).get.files

@@ -64,7 +64,7 @@ final class TimelineSuite extends AnyFunSuite {
       )
     ),
     Vector(EntryRead("l", TableRef("/r"), "r", 1, 2, ReadSet.WholeTable)),
-    Vector(Json.obj().put("drop", "x")),
+    Vector(CatalogAction(Json.obj().put("kind", "drop").put("name", "x"))),
     Vector("k")
   )
 
@@ -153,11 +153,11 @@ final class TimelineSuite extends AnyFunSuite {
   ) {
     val f = new Fixture
     val bytes = new String(TimelineCodec.encode(commit(1, "")), "UTF-8")
-    assert(bytes.contains("\"requiredFeatures\":[\"reserve\"]"))
+    assert(bytes.contains(XX))
     f.open().id
     f.store.putIfAbsent(
       f.file(f"${1}%020d.json"),
-      bytes.replace("[\"reserve\"]", "[\"reserve\",\"future\"]").getBytes("UTF-8")
+      bytes.replace(required, "[\"reserve\",\"future\"]").getBytes("UTF-8")
     )
     val refused = intercept[LakestepException](f.open().refresh())
     assert(refused.getCondition == "LAKESTEP_TIMELINE_FEATURE_UNKNOWN")

@@ -1,0 +1,61 @@
+package io.lakestep.transaction
+
+import org.apache.spark.internal.Logging
+
+import io.lakestep.commit.{Finished, TransactionEvent, TransactionListener}
+import io.lakestep.commit.TransactionEvent._
+import io.lakestep.timeline.CommitEntry
+
+/** Transactions in the log of the driver: INFO for what goes its way, WARN for what a person looks at. */
+private[transaction] object LogEvents extends TransactionListener with Logging {
+
+  override def on(event: TransactionEvent): Unit = event match {
+    case Began(t) =>
+      val name = t.name.fold("")(n => s" '$n'")
+      val mode = if (t.readOnly) "READ ONLY" else "READ WRITE"
+      logInfo(
+        s"Transaction ${t.id}$name began: ${t.isolation.name}, $mode, after entry ${t.snapshot}"
+      )
+    case Committed(entry, slots, ms) =>
+      logInfo(
+        s"Transaction ${entry.transaction.id} committed as entry ${entry.number} in $ms ms: " +
+          versions(entry, slots)
+      )
+    case CommittedNothing(t, ms) =>
+      logInfo(s"Transaction ${t.id} committed in $ms ms; it has changed nothing")
+    case Rerunning(t, conflict, statements) =>
+      logInfo(
+        s"Transaction ${t.id} runs its last $statements statements again after a conflict of rule " +
+          s"${conflict.rule.name} over ${conflict.table}"
+      )
+    case Conflicted(t, conflict, residue, ms) =>
+      val left = if (residue.isEmpty) "" else s"; left behind: ${residue.mkString(", ")}"
+      logInfo(
+        s"Transaction ${t.id} met a conflict of rule ${conflict.rule.name} over ${conflict.table} " +
+          s"after $ms ms$left"
+      )
+    case OutcomeUnknown(t, cause) =>
+      logWarning(
+        s"The outcome of transaction ${t.id} is not known; DESCRIBE TRANSACTION tells",
+        cause
+      )
+    case RolledBack(t) => logInfo(s"Transaction ${t.id} rolled back")
+    case FinishedForOther(entry, Finished.Completed(slots)) =>
+      logInfo(s"Finished entry ${entry.number} of ${owner(entry)}: ${versions(entry, slots)}")
+    case FinishedForOther(entry, Finished.RolledBack(conflict, _)) =>
+      logInfo(
+        s"Rolled entry ${entry.number} of ${owner(entry)} back after a conflict of rule " +
+          s"${conflict.rule.name} over ${conflict.table}"
+      )
+    case Aborted(ids, reason) => logInfo(s"Ended transactions ${ids.mkString(", ")}: $reason")
+    case CatalogBehind(entry, kind, cause) =>
+      logWarning(s"Entry ${entry.number} is committed, its catalog action $kind is not made", cause)
+  }
+
+  private def owner(entry: CommitEntry): String =
+    s"transaction ${entry.transaction.id} by ${entry.transaction.user}"
+
+  private def versions(entry: CommitEntry, slots: Vector[Vector[Long]]): String =
+    entry.tables.zip(slots).map { case (t, s) => s"${t.name} version ${s.mkString(", ")}" }
+      .mkString("; ")
+}
