@@ -153,7 +153,8 @@ final class TimelineSuite extends AnyFunSuite {
   ) {
     val f = new Fixture
     val bytes = new String(TimelineCodec.encode(commit(1, "")), "UTF-8")
-    assert(bytes.contains(XX))
+    val required = "[\"reserve\",\"catalogActions\"]"
+    assert(bytes.contains(s"\"requiredFeatures\":$required"))
     f.open().id
     f.store.putIfAbsent(
       f.file(f"${1}%020d.json"),
