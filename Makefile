@@ -5,18 +5,19 @@ SHELL := bash
 
 PYTHON ?= python3
 VERSION := $(shell cat VERSION)
-JAR := target/scala-2.13/lakestep-spark_4.2_2.13-$(VERSION).jar
+include versions.properties
+JAR := target/scala-$(scala)/lakestep-spark_$(sparkLine)_$(scala)-$(VERSION).jar
 TEST_JAR := target/lakestep-tests.jar
 WHEEL := dist/lakestep-$(VERSION)-py3-none-any.whl
 BIN := .venv/bin
 # Spark's Python workers must be of the driver's version.
 export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
 
-BUILD_SOURCES := VERSION build.sbt project/build.properties project/plugins.sbt project/repositories
+BUILD_SOURCES := VERSION versions.properties build.sbt project/build.properties project/plugins.sbt project/repositories
 # Folders are named too: a file that goes away changes its folder.
 JAR_SOURCES := $(BUILD_SOURCES) $(shell find scala/src/main) $(wildcard sql-grammar/*.g4)
 TEST_JAR_SOURCES := $(shell find scala/src/test -type f)
-WHEEL_SOURCES := python/pyproject.toml python/hatch_build.py python/README.md \
+WHEEL_SOURCES := versions.properties python/pyproject.toml python/hatch_build.py python/README.md \
   $(shell find python/src -not -path '*/__pycache__*')
 
 PYTHON_FOLDERS := python tests $(wildcard benchmarks)

@@ -1,9 +1,16 @@
-val sparkVersion = "4.2.0"
-val deltaVersion = "4.4.0"
+/** The one place of versions that Make and Python read, too. */
+val versions = {
+  val facts = new java.util.Properties
+  IO.load(facts, file("versions.properties"))
+  facts
+}
+val sparkVersion = versions.getProperty("spark")
+val deltaVersion = versions.getProperty("delta")
+val sparkLine = versions.getProperty("sparkLine")
 
 ThisBuild / version := IO.read(file("VERSION")).trim
 ThisBuild / organization := "io.lakestep"
-ThisBuild / scalaVersion := "2.13.18"
+ThisBuild / scalaVersion := versions.getProperty("scalaVersion")
 
 /** The `--add-opens` that Spark itself passes to a JDK 17 driver. */
 val sparkJvmOptions = Seq(
@@ -58,7 +65,7 @@ lazy val lakestep = (project in file("."))
   .enablePlugins(Antlr4Plugin)
   .configs(S3, Hdfs, Model, Profiler)
   .settings(
-    name := "lakestep-spark_4.2",
+    name := s"lakestep-spark_$sparkLine",
     Compile / scalaSource := baseDirectory.value / "scala/src/main/scala",
     Compile / javaSource := baseDirectory.value / "scala/src/main/java",
     Compile / resourceDirectory := baseDirectory.value / "scala/src/main/resources",
@@ -74,7 +81,7 @@ lazy val lakestep = (project in file("."))
     libraryDependencies ++= Seq(
       "org.apache.spark" %% "spark-sql" % sparkVersion % Provided,
       "org.apache.spark" %% "spark-hive" % sparkVersion % Provided,
-      "io.delta" % "delta-spark_4.2_2.13" % deltaVersion % Provided,
+      "io.delta" %% s"delta-spark_$sparkLine" % deltaVersion % Provided,
       "org.scalatest" %% "scalatest" % "3.2.20" % Test,
       ("org.apache.hadoop" % "hadoop-aws" % "3.5.0" % S3).intransitive(),
       "software.amazon.awssdk" % "s3" % "2.35.4" % S3,
@@ -145,7 +152,7 @@ lazy val lakestep = (project in file("."))
       if (sys.env.contains("LAKESTEP_TEST_LONG")) "-n" else "-l",
       "io.lakestep.LongTest"
     ),
-    assembly / assemblyJarName := s"lakestep-spark_4.2_2.13-${version.value}.jar",
+    assembly / assemblyJarName := s"${name.value}_${scalaBinaryVersion.value}-${version.value}.jar",
     assembly / assemblyOption ~= (_.withIncludeScala(false)),
     assembly / packageOptions += Package.ManifestAttributes(
       "Lakestep-Version" -> version.value,

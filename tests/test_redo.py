@@ -452,6 +452,18 @@ def test_statement_that_fails_when_it_runs_again_leaves_the_conflict(drivers, tm
     assert lake.requested() == set()
 
 
+def test_sessions_of_one_driver_have_settings_of_their_own(drivers, tmp_path):
+    [driver] = drivers(1)
+    lake = Lake(tmp_path, 1)
+    first = driver.session(lake.root)
+    first.sql("BEGIN")
+    key = "spark.lakestep.commit.conflictStrategy"
+    with pytest.raises(DriverError) as raised:
+        driver.session(lake.root, **{key: "no.such.Strategy"}).sql("BEGIN")
+    assert raised.value.condition == "LAKESTEP_INVALID_SETTING"
+    first.sql("ROLLBACK")
+
+
 @pytest.mark.parametrize("strategy", ["younger-waits", "no.such.Strategy", "java.lang.Object"])
 def test_conflict_strategy_is_one_of_ours_or_a_class_of_that_kind(drivers, tmp_path, strategy):
     [driver] = drivers(1)

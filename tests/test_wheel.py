@@ -12,6 +12,9 @@ import pytest
 import lakestep
 
 TOP = Path(__file__).resolve().parents[1]
+VERSIONS = dict(
+    line.split("=", 1) for line in (TOP / "versions.properties").read_text().splitlines()[1:]
+)
 
 
 def test_package_under_test_is_the_installed_wheel():
@@ -25,8 +28,20 @@ def test_wheel_jar_and_checkout_have_one_version():
     with ZipFile(lakestep.jar_path()) as jar:
         properties = jar.read("lakestep-build.properties").decode().split()
         manifest = jar.read("META-INF/MANIFEST.MF").decode().splitlines()
-    assert properties == [f"version={version}", "spark=4.2.0", "delta=4.4.0"]
+    assert properties == [
+        f"version={version}",
+        f"spark={VERSIONS['spark']}",
+        f"delta={VERSIONS['delta']}",
+    ]
     assert f"Lakestep-Version: {version}" in manifest
+
+
+def test_the_wheel_asks_for_the_lines_that_the_jar_is_made_for():
+    asked = {str(text).split(";")[0].strip() for text in metadata.requires("lakestep") or []}
+    for package, first in (("pyspark", VERSIONS["spark"]), ("delta-spark", VERSIONS["delta"])):
+        major, minor, _ = first.split(".")
+        assert f"{package}<{major}.{int(minor) + 1},>={first}" in asked
+        assert f"{package}=={first}" in asked
 
 
 def test_jar_holds_only_our_classes_and_resources():
@@ -65,8 +80,9 @@ def test_checkout_uses_the_jar_that_sbt_built(python):
         PYTHONPATH=str(TOP / "python" / "src"),
         PYTHONDONTWRITEBYTECODE="1",
     )
-    name = f"lakestep-spark_4.2_2.13-{lakestep.__version__}.jar"
-    assert path == [str(TOP / "target" / "scala-2.13" / name), lakestep.__version__]
+    line, scala = VERSIONS["sparkLine"], VERSIONS["scala"]
+    name = f"lakestep-spark_{line}_{scala}-{lakestep.__version__}.jar"
+    assert path == [str(TOP / "target" / f"scala-{scala}" / name), lakestep.__version__]
 
 
 def cli(*arguments):
@@ -77,7 +93,7 @@ def cli(*arguments):
 def test_cli_prints_jar_and_version():
     assert cli("jar").stdout.strip() == lakestep.jar_path()
     assert cli("version").stdout.strip() == (
-        f"lakestep {lakestep.__version__} (Spark 4.2.0, Delta 4.4.0)"
+        f"lakestep {lakestep.__version__} (Spark {VERSIONS['spark']}, Delta {VERSIONS['delta']})"
     )
 
 

@@ -6,6 +6,7 @@ checkout they lie where the build puts them.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from pathlib import Path
@@ -17,12 +18,28 @@ _PACKAGE = Path(__file__).resolve().parent
 _CHECKOUT = _PACKAGE.parents[2]
 _IN_CHECKOUT = (_CHECKOUT / "build.sbt").is_file() and _PACKAGE.parent.name == "src"
 
-DELTA_COORDINATES = "io.delta:delta-spark_4.2_2.13:4.4.0"
 
 
 def version() -> str:
     """Return the version of this package, the same as its JAR's."""
     return ((_CHECKOUT if _IN_CHECKOUT else _PACKAGE) / "VERSION").read_text().strip()
+
+
+@functools.cache
+def _versions() -> dict[str, str]:
+    """Return which Spark, Delta and Scala this build is made for."""
+    path = (_CHECKOUT if _IN_CHECKOUT else _PACKAGE) / "versions.properties"
+    return _properties(path.read_text())
+
+
+def _properties(text: str) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+
+
+def delta_coordinates() -> str:
+    """Return Delta's Maven coordinates, as ``spark.jars.packages`` takes them."""
+    v = _versions()
+    return f"io.delta:delta-spark_{v['sparkLine']}_{v['scala']}:{v['delta']}"
 
 
 def jar_path() -> str:
@@ -47,12 +64,13 @@ def jar_path() -> str:
     >>> lakestep.jar_path()  # doctest: +SKIP
     '/…/site-packages/lakestep/jars/lakestep-spark_4.2_2.13-0.1.0.jar'
     """
-    name = f"lakestep-spark_4.2_2.13-{version()}.jar"
+    scala = _versions()["scala"]
+    name = f"lakestep-spark_{_versions()['sparkLine']}_{scala}-{version()}.jar"
     named = os.environ.get("LAKESTEP_JAR")
     if named:
         path = Path(named).absolute()
     elif _IN_CHECKOUT:
-        path = _CHECKOUT / "target" / "scala-2.13" / name
+        path = _CHECKOUT / "target" / f"scala-{scala}" / name
     else:
         path = _PACKAGE / "jars" / name
     if not path.is_file():
@@ -63,8 +81,7 @@ def jar_path() -> str:
 def jar_properties() -> dict[str, str]:
     """Return ``version``, ``spark`` and ``delta`` as the JAR of `jar_path` records them."""
     with ZipFile(jar_path()) as jar:
-        lines = jar.read("lakestep-build.properties").decode().splitlines()
-    return dict(line.split("=", 1) for line in lines if "=" in line)
+        return _properties(jar.read("lakestep-build.properties").decode())
 
 
 def local_delta_jars() -> Path | None:

@@ -81,7 +81,7 @@ def configure(
         folder = Path(delta_jars).absolute() if delta_jars is not None else None
         folder = folder or _build.local_delta_jars()
         if folder is None:
-            packages = [*user.list_of(_PACKAGES), _build.DELTA_COORDINATES]
+            packages = [*user.list_of(_PACKAGES), _build.delta_coordinates()]
             builder.config(_PACKAGES, ",".join(packages))
         else:
             wanted += _jars_in(folder, jars)

@@ -19,6 +19,8 @@ final class HouseSuite extends AnyFunSuite {
   private val Ours = "io/lakestep"
   private val EngineRoom = "org/apache/spark/sql/delta/lakestep"
 
+  private val engineRoom = Paths.get("scala/src/main/scala", EngineRoom)
+
   /** A folder may use those before it. */
   private val folders = Vector(
     "generated",
@@ -97,6 +99,27 @@ final class HouseSuite extends AnyFunSuite {
     } {
       val known = engines.findAllIn(code(file)).toSet
       assert((known -- Set("org.apache.hadoop").filter(_ => name == "storage")).isEmpty, file)
+    }
+  }
+
+  test("what is private in Spark or Delta is reached from the engine room alone") {
+    val reflection =
+      """\b(StackWalker|getDeclaredField|getDeclaredMethod|getMethod|setAccessible)\b""".r
+    val outside = filesBelow("scala/src/main/scala", ".scala").filterNot(_.startsWith(engineRoom))
+    for (file <- outside) assert(reflection.findFirstIn(code(file)).isEmpty, file)
+  }
+
+  test("no pattern takes a case class of Spark or Delta by the number of its fields") {
+    val others =
+      """(?!org\.apache\.spark\.sql\.delta\.lakestep)(?:org\.apache\.spark|io\.delta)\.[\w.]*?"""
+    val imports = ("(?s)import " + others + """(?:\{([^}]*)\}|(\w+))\n""").r
+    for (file <- filesBelow("scala/src/main/scala", ".scala"); text = Files.readString(file)) {
+      val names = imports.findAllMatchIn(text)
+        .flatMap(m => Option(m.group(1)).getOrElse(m.group(2)).split(',').map(_.trim)).toSet
+      // Fields of which only the place is known.
+      val patterns = """\bcase [^=\n]*?\b([A-Z]\w+)\((?:[^()=\n]*, )?_\b""".r
+      for (m <- patterns.findAllMatchIn(code(file)))
+        assert(!names(m.group(1)), s"$file: ${m.matched}")
     }
   }
 

@@ -4,13 +4,13 @@ import io.delta.sql.DeltaSparkSessionExtension
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.internal.StaticSQLConf
 
-import org.apache.spark.sql.delta.lakestep.{BaseTransactionBackstop, SparkInternals}
+import org.apache.spark.sql.delta.lakestep.{BaseTransactionBackstop, ParserOrder, SparkInternals}
 import io.lakestep.Versions
 import io.lakestep.catalog.BindCatalogs
 import io.lakestep.overlay.{BaseWriteGuard, OverlaySettings}
 import io.lakestep.sql.command.ResolveTransactionBlock
 import io.lakestep.sql.guard.TransactionGuard
-import io.lakestep.sql.parse.{LakestepParser, ParserOrder}
+import io.lakestep.sql.parse.LakestepParser
 import io.lakestep.sql.read.{ConsistentReads, NoteStatementTables}
 import io.lakestep.sql.redirect.{
   BaseFileNames, RedirectRelations, RedirectSaveAsTable, RedirectTables, SkipIfExists

@@ -37,6 +37,9 @@ final class Database private[lakestep] (
   private val aborts = new Aborts(env)
   private val commits = new Commit(env, bindings, finish)
 
+  /** The folder of the timeline; it tells databases of one process apart. */
+  def root: String = timeline.root
+
   /**
    * Step 2: a transaction that reads the longest prefix of finished entries.
    *

@@ -8,19 +8,45 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 
 import org.apache.spark.sql.delta.lakestep.{DeltaDeletionVectors, DeltaStateReader}
-import io.lakestep.{Clock, Errors, Ids, LakestepConf}
+import io.lakestep.{Clock, ConfKey, Errors, Ids, LakestepConf}
 import io.lakestep.commit.{
   CommitSteps, ConflictStrategy, Database, DatabaseOptions, PublishExecutor
 }
 import io.lakestep.storage.{HadoopStores, ObjectStores}
 
-/** One [[Database]] for each timeline root of this process, shared by its sessions. */
+/**
+ * One [[Database]] for each timeline root of this process and each set of settings, shared by the
+ * sessions that have them. Its Hadoop settings, credentials for example, are those of the first of them.
+ */
 object Databases {
 
-  private val databases = new ConcurrentHashMap[String, Database]
+  private final case class Settings(
+      root: String,
+      syncFiles: Boolean,
+      observer: Option[String],
+      maxAttempts: Int,
+      strategy: String,
+      timeoutMs: Long,
+      checkpointInterval: Int,
+      publishThreads: Int)
+
+  private val databases = new ConcurrentHashMap[Settings, Database]
   private val quick = new ConcurrentHashMap[Database, ObjectStores]
 
-  def of(session: SparkSession): Database = databases.computeIfAbsent(root(session), open(session))
+  def of(session: SparkSession): Database = {
+    def conf[T](key: ConfKey[T]): T = key.from(session.conf.getOption)
+    val settings = Settings(
+      root(session),
+      conf(LakestepConf.SyncFiles),
+      conf(LakestepConf.Observer),
+      conf(LakestepConf.MaxAttempts),
+      conf(LakestepConf.Strategy),
+      conf(LakestepConf.TimeoutMs),
+      conf(LakestepConf.CheckpointInterval),
+      conf(LakestepConf.PublishThreads)
+    )
+    databases.computeIfAbsent(settings, open(session))
+  }
 
   /** Stores like those of a database, for files that need not survive a crash of the machine. */
   def quickStores(session: SparkSession, database: Database): ObjectStores = quick.computeIfAbsent(
@@ -44,30 +70,27 @@ object Databases {
     }
   }
 
-  private def open(session: SparkSession)(root: String): Database = {
-    def conf[T](key: io.lakestep.ConfKey[T]): T = key.from(session.conf.getOption)
+  private def open(session: SparkSession)(settings: Settings): Database =
     Database.open(
-      root = root,
-      stores =
-        new HadoopStores(session.sessionState.newHadoopConf(), conf(LakestepConf.SyncFiles)),
+      root = settings.root,
+      stores = new HadoopStores(session.sessionState.newHadoopConf(), settings.syncFiles),
       states = DeltaStateReader,
       vectors = new DeltaDeletionVectors(session.sessionState.newHadoopConf()),
       clock = Clock.system,
       ids = Ids.random,
-      observer = conf(LakestepConf.Observer).fold[CommitSteps](CommitSteps.Silent)(observer),
+      observer = settings.observer.fold[CommitSteps](CommitSteps.Silent)(observer),
       options = DatabaseOptions(
-        maxAttempts = conf(LakestepConf.MaxAttempts),
+        maxAttempts = settings.maxAttempts,
         // The stores force nothing where they need not; a file that is gone is noticed anyway.
         syncDataFiles = true,
         conflicts =
           LakestepConf.Strategy.as(session.conf.getOption)(ConflictStrategy.named),
-        longestWaitMs = conf(LakestepConf.TimeoutMs),
-        checkpointInterval = conf(LakestepConf.CheckpointInterval),
+        longestWaitMs = settings.timeoutMs,
+        checkpointInterval = settings.checkpointInterval,
         listener = LogEvents,
-        publishExecutor = PublishExecutor.on(threads(conf(LakestepConf.PublishThreads)))
+        publishExecutor = PublishExecutor.on(threads(settings.publishThreads))
       )
     )
-  }
 
   private def observer(className: String): CommitSteps =
     Thread.currentThread.getContextClassLoader

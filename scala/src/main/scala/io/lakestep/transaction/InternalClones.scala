@@ -2,9 +2,9 @@ package io.lakestep.transaction
 
 import java.util.{Collections, Set => JSet, WeakHashMap}
 
-import scala.jdk.CollectionConverters._
-
 import org.apache.spark.sql.SparkSession
+
+import org.apache.spark.sql.delta.lakestep.Callers
 
 /**
  * The clones that Spark and Delta make of a session for a part of their own work: the rows that a
@@ -17,8 +17,6 @@ import org.apache.spark.sql.SparkSession
  */
 private[lakestep] object InternalClones {
 
-  private val Sql = "org.apache.spark.sql."
-
   private val clones = weakSet
   private val streams = weakSet
 
@@ -26,28 +24,13 @@ private[lakestep] object InternalClones {
     Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap))
 
   /** To be called while the state of a session is made. */
-  def note(session: SparkSession): Unit = cloner match {
-    case Some(name) if name.startsWith(Sql + "execution.streaming.") => streams.add(session); ()
-    case Some(name) if name.startsWith(Sql) && !name.startsWith(Sql + "connect.") =>
-      clones.add(session); ()
-    case _ =>
+  def note(session: SparkSession): Unit = Callers.cloner.foreach { cloner =>
+    if (Callers.isStream(cloner)) streams.add(session)
+    else if (Callers.isEngine(cloner)) clones.add(session)
   }
 
   def contains(session: SparkSession): Boolean = clones.contains(session)
 
   /** Whether the batches of a stream run in it. */
   def isOfStream(session: SparkSession): Boolean = streams.contains(session)
-
-  /** The class that asks for a clone at this moment, if one does. */
-  private def cloner: Option[String] =
-    StackWalker.getInstance.walk { frames =>
-      frames.iterator.asScala
-        .dropWhile(f => !(f.getMethodName == "cloneSession" && isSession(f.getClassName)))
-        .dropWhile(f => f.getMethodName == "cloneSession" && isSession(f.getClassName))
-        .nextOption()
-        .map(_.getClassName)
-    }
-
-  private def isSession(className: String): Boolean =
-    className == Sql + "classic.SparkSession"
 }

@@ -1,10 +1,9 @@
 package io.lakestep.transaction
 
-import scala.jdk.CollectionConverters._
-
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 
+import org.apache.spark.sql.delta.lakestep.Callers
 import io.lakestep.Errors
 import io.lakestep.overlay.BaseWriteGuard
 
@@ -28,19 +27,11 @@ object NoBaseWrites extends BaseWriteGuard.Veto {
    * could be redirected. Inside a transaction it would show the wrong history.
    */
   override def beforeList(logFile: Path): Unit =
-    if (SparkSession.getActiveSession.exists(Transactions.isOpen) && isHistory) {
+    if (SparkSession.getActiveSession.exists(Transactions.isOpen) && Callers.isDeltaHistory) {
       throw Errors(
         "LAKESTEP_BASE_TABLE_IN_TRANSACTION",
         "statement" -> "DeltaTable.history (use DESCRIBE HISTORY)",
         "table" -> logFile.getParent.getParent.toString
       )
-    }
-
-  private def isHistory: Boolean =
-    StackWalker.getInstance.walk { frames =>
-      frames.iterator.asScala.exists { frame =>
-        frame.getClassName == "org.apache.spark.sql.delta.DeltaHistoryManager" &&
-        frame.getMethodName == "getHistory"
-      }
     }
 }

@@ -28,7 +28,8 @@ object Transactions {
 
   private final class Slot(
       var transaction: Option[Transaction],
-      var seenEntries: Map[Database, Long],
+      /** By the root of the database. */
+      var seenEntries: Map[String, Long],
       var seenVersions: Map[TableRef, Long],
       var lastConflict: Option[MetConflict])
 
@@ -117,7 +118,7 @@ object Transactions {
   /** The newest entry of a database that this session has read or written: no BEGIN goes behind it. */
   def seenEntry(session: SparkSession, database: Database): Long = {
     val s = slot(session)
-    slots.synchronized(s.seenEntries.getOrElse(database, -1L))
+    slots.synchronized(s.seenEntries.getOrElse(database.root, -1L))
   }
 
   /** The newest version of each table, by its address, that this session has read or written. */
@@ -149,19 +150,22 @@ object Transactions {
     slots.synchronized { s.lastConflict = Some(conflict) }
   }
 
-  private[transaction] def saw(session: SparkSession, database: Database, entry: Long): Unit = {
+  private[transaction] def saw(session: SparkSession, database: Database, entry: Long): Unit =
+    saw(session, database.root, entry)
+
+  private def saw(session: SparkSession, root: String, entry: Long): Unit = {
     val s = slot(session)
     slots.synchronized {
-      val newest = math.max(s.seenEntries.getOrElse(database, -1L), entry)
-      s.seenEntries = s.seenEntries.updated(database, newest)
+      val newest = math.max(s.seenEntries.getOrElse(root, -1L), entry)
+      s.seenEntries = s.seenEntries.updated(root, newest)
     }
   }
 
   /** What a session has seen counts for another one, which works for it. */
   private[lakestep] def seeAs(session: SparkSession, from: SparkSession): Unit = {
     val theirs = slot(from)
-    slots.synchronized(theirs.seenEntries).foreach { case (database, entry) =>
-      saw(session, database, entry)
+    slots.synchronized(theirs.seenEntries).foreach { case (root, entry) =>
+      saw(session, root, entry)
     }
     saw(session, seenVersions(from))
   }

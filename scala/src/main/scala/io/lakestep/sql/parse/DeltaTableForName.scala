@@ -1,10 +1,8 @@
 package io.lakestep.sql.parse
 
-import scala.jdk.CollectionConverters._
-
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
-import org.apache.spark.sql.delta.lakestep.SparkInternals
+import org.apache.spark.sql.delta.lakestep.{Callers, SparkInternals}
 
 /**
  * Inside a transaction `DeltaTable.forName` must go through the catalog, which knows the overlay.
@@ -13,14 +11,7 @@ import org.apache.spark.sql.delta.lakestep.SparkInternals
  */
 private[sql] object DeltaTableForName {
 
-  private val Caller = "io.delta.tables.DeltaTable$"
-
-  def isCalling: Boolean =
-    StackWalker.getInstance.walk { frames =>
-      frames.limit(6).iterator.asScala.exists { frame =>
-        frame.getClassName == Caller && frame.getMethodName == "forName"
-      }
-    }
+  def isCalling: Boolean = Callers.isDeltaTableForName
 
   /** Three parts for a table of the session catalog; a path, or a name it does not know, as is. */
   def qualified(session: SparkSession, parts: Seq[String]): Seq[String] = {

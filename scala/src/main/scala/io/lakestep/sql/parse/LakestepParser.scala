@@ -93,7 +93,7 @@ class LakestepParser(session: SparkSession, delegate: ParserInterface) extends P
   private def isEmpty(parameters: ParameterContext): Boolean = parameters match {
     case NamedParameterContext(params) => params.isEmpty
     case PositionalParameterContext(params) => params.isEmpty
-    case HybridParameterContext(args, _) => args.isEmpty
+    case hybrid: HybridParameterContext => hybrid.args.isEmpty
   }
 
   /**

@@ -11,7 +11,7 @@ import org.apache.spark.sql.delta.files.TahoeLogFileIndex
 import org.apache.spark.sql.execution.command.DataWritingCommand
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 
-import org.apache.spark.sql.delta.lakestep.{DeltaReference, DeltaScans}
+import org.apache.spark.sql.delta.lakestep.{DeltaReference, DeltaScan, DeltaScans}
 import io.lakestep.sql.guard.StatementKinds
 import io.lakestep.transaction.{Autocommit, Transactions}
 
@@ -67,10 +67,10 @@ final case class ConsistentReads(session: SparkSession) extends Rule[LogicalPlan
   /** A scan of a Delta table as it is when the query runs. */
   private object Newest {
     def unapply(scan: LogicalRelation): Option[(HadoopFsRelation, TahoeLogFileIndex)] =
-      scan.relation match {
-        case r @ HadoopFsRelation(index: TahoeLogFileIndex, _, _, _, _, _)
+      (scan.relation, DeltaScan.unapply(scan)) match {
+        case (files: HadoopFsRelation, Some(index: TahoeLogFileIndex))
             if !index.isTimeTravelQuery && !DeltaScans.isOfActiveTransaction(index) =>
-          Some(r -> index)
+          Some(files -> index)
         case _ => None
       }
   }

@@ -18,7 +18,7 @@ import org.apache.spark.sql.execution.datasources.{
 }
 import org.apache.spark.sql.types.StructType
 
-import org.apache.spark.sql.delta.lakestep.DeltaReference
+import org.apache.spark.sql.delta.lakestep.{DeltaReference, DeltaScan}
 import io.lakestep.log.{FileAction, ReadScan, ReadSet, RowFilter, StatementKind}
 import io.lakestep.sql.guard.{CommandCatalogue, Decision, StatementKinds, TransactionGuard}
 import io.lakestep.transaction.Transaction

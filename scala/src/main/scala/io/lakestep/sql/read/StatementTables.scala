@@ -15,7 +15,7 @@ import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanHelper, Logical
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 
-import org.apache.spark.sql.delta.lakestep.DeltaReference
+import org.apache.spark.sql.delta.lakestep.{DeltaReference, DeltaScan}
 import io.lakestep.sql.guard.StatementKinds
 import io.lakestep.transaction.Transactions
 
@@ -38,14 +38,6 @@ final case class StatementTables(
 /** The root of a physical plan, which knows the Delta tables that are read below it. */
 private[sql] trait ReadsTables extends SparkPlan {
   def tables: Set[Path]
-}
-
-/** The scan of a Delta table. */
-private[sql] object DeltaScan {
-  def unapply(scan: LogicalRelation): Option[TahoeFileIndex] = scan.relation match {
-    case HadoopFsRelation(index: TahoeFileIndex, _, _, _, _, _) => Some(index)
-    case _ => None
-  }
 }
 
 object StatementTables {

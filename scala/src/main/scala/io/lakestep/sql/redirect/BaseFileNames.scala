@@ -24,12 +24,16 @@ final case class BaseFileNames(session: SparkSession) extends Rule[LogicalPlan] 
       plan.resolveOperatorsUp { case node =>
         node.transformExpressionsUp {
           case name: InputFileName => base(name)
-          case path @ GetStructField(a: AttributeReference, _, _)
-              if a.name == FileFormat.METADATA_NAME && path.extractFieldName == FileFormat.FILE_PATH =>
-            base(path)
+          case path: GetStructField if isFilePath(path) => base(path)
         }
       }
     case _ => plan
+  }
+
+  private def isFilePath(field: GetStructField): Boolean = field.child match {
+    case a: AttributeReference =>
+      a.name == FileFormat.METADATA_NAME && field.extractFieldName == FileFormat.FILE_PATH
+    case _ => false
   }
 
   private def base(path: Expression): Expression = {

@@ -92,10 +92,12 @@ final case class RedirectTables(session: SparkSession) extends Rule[LogicalPlan]
     case replace: ReplaceTableAsSelect =>
       checkTransactionOption(CaseInsensitiveMap(replace.writeOptions))
       replace
-    case table @ UnresolvedTable(Seq(delta, path), _, _) if isDelta(delta) =>
-      done(table.copy(multipartIdentifier = Seq(delta, overlay(path, Map.empty))))
-    case table @ UnresolvedTableOrView(Seq(delta, path), _, _, _) if isDelta(delta) =>
-      done(table.copy(multipartIdentifier = Seq(delta, overlay(path, Map.empty))))
+    case table: UnresolvedTable =>
+      byPath(table.multipartIdentifier)
+        .fold(node)(name => done(table.copy(multipartIdentifier = name)))
+    case table: UnresolvedTableOrView =>
+      byPath(table.multipartIdentifier)
+        .fold(node)(name => done(table.copy(multipartIdentifier = name)))
     case relation: UnresolvedRelation =>
       checkTransactionOption(CaseInsensitiveMap(relation.options.asCaseSensitiveMap.asScala.toMap))
       relation.multipartIdentifier match {
@@ -110,6 +112,12 @@ final case class RedirectTables(session: SparkSession) extends Rule[LogicalPlan]
     case relation: UnresolvedPathBasedDeltaTableRelation =>
       done(relation.copy(path = overlay(relation.path, Map.empty)))
     case other => other
+  }
+
+  /** `` delta.`path` `` with the path redirected. */
+  private def byPath(name: Seq[String]): Option[Seq[String]] = name match {
+    case Seq(delta, path) if isDelta(delta) => Some(Seq(delta, overlay(path, Map.empty)))
+    case _ => None
   }
 
   private def overlay(path: String, options: Map[String, String]): String = {

@@ -18,10 +18,12 @@ import io.lakestep.transaction.Transactions
 final case class SkipIfExists(session: SparkSession) extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    case CreateTable(name, _, _, _, true) => skip(plan, "CREATE TABLE", name, exists = true)
-    case CreateTableAsSelect(name, _, query, _, _, true, _) if query.resolved =>
-      skip(plan, "CREATE TABLE", name, exists = true)
-    case DropTable(name, true, _) => skip(plan, "DROP TABLE", name, exists = false)
+    case create: CreateTable if create.ignoreIfExists =>
+      skip(plan, "CREATE TABLE", create.name, exists = true)
+    case create: CreateTableAsSelect if create.ignoreIfExists && create.query.resolved =>
+      skip(plan, "CREATE TABLE", create.name, exists = true)
+    case drop: DropTable if drop.ifExists =>
+      skip(plan, "DROP TABLE", drop.child, exists = false)
     case other => other
   }
 

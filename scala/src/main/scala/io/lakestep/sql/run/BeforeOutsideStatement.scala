@@ -42,8 +42,9 @@ private[sql] object BeforeOutsideStatement {
 
   /** RENAME moves the folder of a managed table, in which nobody would find the entry's commit again. */
   private def renamed(session: SparkSession, command: Command): Seq[Path] = command match {
-    case AlterTableRenameCommand(name, _, false) =>
+    case rename: AlterTableRenameCommand if !rename.isView =>
       val catalog = session.sessionState.catalog
+      val name = rename.oldName
       val table = Option.when(catalog.tableExists(name))(catalog.getTableMetadata(name))
       table.filter(DeltaTableUtils.isDeltaTable).map(t => new Path(t.location)).toSeq
     case _ => Nil

@@ -1,13 +1,11 @@
 package io.lakestep.sql.run
 
-import scala.jdk.CollectionConverters._
-
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import org.apache.spark.sql.catalyst.analysis.AnalysisContext
 import org.apache.spark.sql.catalyst.plans.logical.{Command, CommandResult, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
 
-import org.apache.spark.sql.delta.lakestep.{DeltaReference, SparkInternals}
+import org.apache.spark.sql.delta.lakestep.{Callers, DeltaReference, SparkInternals}
 import io.lakestep.sql.command.{
   BeginTransaction, CommitTransaction, RollbackTransaction, SetTransaction
 }
@@ -32,7 +30,7 @@ private[lakestep] object WatchStatements {
       session: SparkSession,
       transaction: Transaction,
       statement: StatementTag): Unit = {
-    if (isConnect) transaction.typed.see()
+    if (Callers.isConnect) transaction.typed.see()
     transaction.typed.end(
       statement,
       () => { SparkInternals.frame(session, statement.parsed).queryExecution.commandExecuted; () }
@@ -82,8 +80,4 @@ private[lakestep] object WatchStatements {
   }
 
   private def isInView: Boolean = AnalysisContext.get.nestedViewDepth > 0
-
-  private def isConnect: Boolean = StackWalker.getInstance.walk { frames =>
-    frames.iterator.asScala.exists(_.getClassName.startsWith("org.apache.spark.sql.connect."))
-  }
 }

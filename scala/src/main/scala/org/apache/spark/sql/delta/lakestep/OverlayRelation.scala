@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.delta.catalog.DeltaTableV2
 import org.apache.spark.sql.delta.commands.RestoreTableCommand
 import org.apache.spark.sql.delta.files.TahoeLogFileIndex
-import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 
 /** Delta relations that were resolved before their table's overlay was known. */
@@ -16,20 +16,16 @@ object OverlayRelation {
 
   /** The path and file-system options of the Delta table that a resolved leaf reads, if any. */
   def table(plan: LogicalPlan): Option[(Path, Map[String, String])] = plan match {
-    case LogicalRelation(HadoopFsRelation(i: TahoeLogFileIndex, _, _, _, _, _), _, _, _, _) =>
-      Some((i.deltaLog.dataPath, i.deltaLog.options))
-    case DataSourceV2Relation(t: DeltaTableV2, _, _, _, _, _) =>
-      Some((t.deltaLog.dataPath, t.options))
-    case ResolvedTable(_, _, t: DeltaTableV2, _) => Some((t.deltaLog.dataPath, t.options))
-    case RestoreTableCommand(t) => Some((t.deltaLog.dataPath, t.options))
+    case DeltaScan(i: TahoeLogFileIndex) => Some((i.deltaLog.dataPath, i.deltaLog.options))
+    case DeltaTableOf(t) => Some((t.deltaLog.dataPath, t.options))
     case _ => None
   }
 
   /** Whether a leaf that `table` finds names no version. */
   def isOfNewest(plan: LogicalPlan): Boolean = plan match {
-    case LogicalRelation(HadoopFsRelation(i: TahoeLogFileIndex, _, _, _, _, _), _, _, _, _) =>
-      !i.isTimeTravelQuery
-    case DataSourceV2Relation(t: DeltaTableV2, _, _, _, _, _) => t.timeTravelOpt.isEmpty
+    case DeltaScan(i: TahoeLogFileIndex) => !i.isTimeTravelQuery
+    case relation: DataSourceV2Relation =>
+      DeltaTableOf.unapply(relation).forall(_.timeTravelOpt.isEmpty)
     case _ => true
   }
 
@@ -40,14 +36,8 @@ object OverlayRelation {
    */
   def at(session: SparkSession, plan: LogicalPlan, overlay: Path): Option[LogicalPlan] =
     plan match {
-      case relation @ LogicalRelation(
-            HadoopFsRelation(index: TahoeLogFileIndex, _, dataSchema, _, _, _),
-            _,
-            catalogTable,
-            _,
-            _
-          ) =>
-        val there = catalogTable.map(moved(_, overlay))
+      case relation @ DeltaScan(index: TahoeLogFileIndex) =>
+        val there = relation.catalogTable.map(moved(_, overlay))
         val log = DeltaTableV2(session, overlay, there, options = index.deltaLog.options).deltaLog
         val snapshot = index.versionToUse match {
           case Some(version) => log.getSnapshotAt(version, catalogTableOpt = there)
@@ -60,17 +50,30 @@ object OverlayRelation {
           isTimeTravelQuery = index.versionToUse.isDefined
         )
         found match {
-          case fs: HadoopFsRelation if fs.dataSchema == dataSchema =>
+          case fs: HadoopFsRelation if DeltaScan.dataSchema(relation).contains(fs.dataSchema) =>
             Some(relation.copy(relation = found, catalogTable = there))
           case _ => None
         }
-      case relation @ DataSourceV2Relation(table: DeltaTableV2, _, _, _, _, _) =>
-        moved(table, overlay).map(found => relation.copy(table = found))
-      case target @ ResolvedTable(_, _, table: DeltaTableV2, _) =>
-        moved(table, overlay).map(found => target.copy(table = found))
-      case RestoreTableCommand(table) => moved(table, overlay).map(RestoreTableCommand(_))
+      case DeltaTableOf(table) =>
+        moved(table, overlay).map { found =>
+          plan match {
+            case relation: DataSourceV2Relation => relation.copy(table = found)
+            case target: ResolvedTable => target.copy(table = found)
+            case _ => RestoreTableCommand(found)
+          }
+        }
       case _ => None
     }
+
+  /** A leaf that holds a table of Delta's connector. */
+  private object DeltaTableOf {
+    def unapply(leaf: LogicalPlan): Option[DeltaTableV2] = Option(leaf match {
+      case relation: DataSourceV2Relation => relation.table
+      case target: ResolvedTable => target.table
+      case restore: RestoreTableCommand => restore.sourceTable
+      case _ => null
+    }).collect { case table: DeltaTableV2 => table }
+  }
 
   private def moved(table: DeltaTableV2, overlay: Path): Option[DeltaTableV2] = {
     val found = table.copy(path = overlay, catalogTable = table.catalogTable.map(moved(_, overlay)))

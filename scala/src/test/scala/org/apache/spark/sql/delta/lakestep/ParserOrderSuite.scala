@@ -1,4 +1,4 @@
-package io.lakestep.sql.parse
+package org.apache.spark.sql.delta.lakestep
 
 import org.apache.spark.sql.SparkSessionExtensions
 import org.scalatest.funsuite.AnyFunSuite

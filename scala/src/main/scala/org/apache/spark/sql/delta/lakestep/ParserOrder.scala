@@ -1,4 +1,4 @@
-package io.lakestep.sql.parse
+package org.apache.spark.sql.delta.lakestep
 
 import scala.collection.mutable
 import scala.util.control.NonFatal
@@ -14,7 +14,7 @@ import io.lakestep.Errors
  *
  * Spark has no interface for that order; this replaces the list that it folds over.
  */
-private[lakestep] object ParserOrder {
+object ParserOrder {
 
   type Builder = (SparkSession, ParserInterface) => ParserInterface
 
