@@ -108,7 +108,9 @@ lazy val lakestep = (project in file("."))
     ),
     // For what only S3 has (S3Listing); users bring it along.
     Compile / unmanagedClasspath ++= Attributed.blankSeq(
-      update.value.select(configuration = configurationFilter("s3")).filter(_.getName.endsWith(".jar"))
+      update.value.select(configuration =
+        configurationFilter("s3")
+      ).filter(_.getName.endsWith(".jar"))
     ),
     javacOptions ++= Seq("-source", "17", "-target", "17"),
     Compile / resourceGenerators += Def.task {
@@ -130,11 +132,14 @@ lazy val lakestep = (project in file("."))
     Test / resourceGenerators += Def.task {
       val file = (Test / resourceManaged).value / "file-graph.tsv"
       val compiled = (Compile / compile).value
-      IO.writeLines(file, FileGraph.of(
+      IO.writeLines(
+        file,
+        FileGraph.of(
           compiled,
           Seq((Compile / scalaSource).value, (Compile / javaSource).value),
           baseDirectory.value
-        ))
+        )
+      )
       Seq(file)
     }.taskValue,
     // For drivers that pytest starts.

@@ -46,7 +46,8 @@ object Linkage {
       val reader = new ClassReader(IO.readBytes(file))
       val user = reader.getClassName.replace('/', '.').takeWhile(_ != '$')
       def note(owner: String, member: String, descriptor: String): Unit = {
-        val name = if (owner.startsWith("[")) Type.getType(owner).getElementType.getInternalName else owner
+        val name =
+          if (owner.startsWith("[")) Type.getType(owner).getElementType.getInternalName else owner
         val at =
           if (isOther(name)) Some(name)
           else if (!Own.exists(name.startsWith) || member.isEmpty) None

@@ -19,7 +19,6 @@ _CHECKOUT = _PACKAGE.parents[2]
 _IN_CHECKOUT = (_CHECKOUT / "build.sbt").is_file() and _PACKAGE.parent.name == "src"
 
 
-
 def version() -> str:
     """Return the version of this package, the same as its JAR's."""
     return ((_CHECKOUT if _IN_CHECKOUT else _PACKAGE) / "VERSION").read_text().strip()
