@@ -94,7 +94,14 @@ test-python: .venv/installed $(TEST_JAR) target/spark-classes.jsa target/s3-jars
 target/adya/bin/adya:
 	cargo install adya --version 0.1.0 --no-default-features --locked --root target/adya
 
-test-long: .venv/installed $(TEST_JAR) target/spark-classes.jsa target/s3-jars target/hdfs-jars target/model-jars target/adya/bin/adya
+# An older JAR, for clients of two versions side by side.
+target/old/bc86795:
+	rm -rf $@ $@.part && mkdir -p $@.part
+	git archive bc86795 | tar -x -C $@.part
+	cd $@.part && project/sbt assembly Test/packageBin
+	mv $@.part $@
+
+test-long: target/old/bc86795 .venv/installed $(TEST_JAR) target/spark-classes.jsa target/s3-jars target/hdfs-jars target/model-jars target/adya/bin/adya
 	LAKESTEP_TEST_LONG=1 project/sbt test
 	LAKESTEP_TEST_LONG=1 $(BIN)/python -m pytest tests -m long --durations=10
 	LAKESTEP_TEST_FAST_PATHS=off $(BIN)/python -m pytest tests -m 'not long' $(BY_FILE)

@@ -94,20 +94,22 @@ class Session:
 
 
 class Driver:
-    """A driver process with Lakestep."""
+    """A driver process with Lakestep; that of another checkout when one is named."""
 
-    def __init__(self, folder, settings=None):
+    def __init__(self, folder, settings=None, checkout=None):
         self.log = Path(tempfile.mkstemp(prefix="driver-", suffix=".log", dir=folder)[1])
         self._folder = folder
+        program = Path(checkout, "tests", "driver.py") if checkout else __file__
+        path = {"PYTHONPATH": str(Path(checkout, "python", "src"))} if checkout else {}
         with self.log.open("w") as log:
             self._process = subprocess.Popen(
-                [sys.executable, __file__, json.dumps([str(folder), settings or {}])],
+                [sys.executable, program, json.dumps([str(folder), settings or {}])],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
                 text=True,
-                env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+                env={**os.environ, **path, "SPARK_LOCAL_IP": "127.0.0.1"},
             )
         self._ids = count()
         self._lock = threading.Lock()
