@@ -13,11 +13,11 @@ BIN := .venv/bin
 # Spark's Python workers must be of the driver's version.
 export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
 
-BUILD_SOURCES := VERSION versions.properties build.sbt project/build.properties project/plugins.sbt project/repositories
+BUILD_SOURCES := LICENSE VERSION versions.properties build.sbt project/build.properties project/plugins.sbt project/repositories
 # Folders are named too: a file that goes away changes its folder.
 JAR_SOURCES := $(BUILD_SOURCES) $(shell find scala/src/main) $(wildcard sql-grammar/*.g4)
 TEST_JAR_SOURCES := $(shell find scala/src/test -type f)
-WHEEL_SOURCES := versions.properties python/pyproject.toml python/hatch_build.py python/README.md \
+WHEEL_SOURCES := LICENSE versions.properties python/pyproject.toml python/hatch_build.py python/README.md \
   $(shell find python/src -not -path '*/__pycache__*')
 
 PYTHON_FOLDERS := python tests $(wildcard benchmarks)

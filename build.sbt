@@ -10,6 +10,7 @@ val sparkLine = versions.getProperty("sparkLine")
 
 ThisBuild / version := IO.read(file("VERSION")).trim
 ThisBuild / organization := "io.lakestep"
+ThisBuild / licenses := Seq("Apache-2.0" -> url("https://www.apache.org/licenses/LICENSE-2.0.txt"))
 ThisBuild / scalaVersion := versions.getProperty("scalaVersion")
 
 /** The `--add-opens` that Spark itself passes to a JDK 17 driver. */
@@ -117,6 +118,11 @@ lazy val lakestep = (project in file("."))
       val file = (Compile / resourceManaged).value / "lakestep-build.properties"
       IO.write(file, s"version=${version.value}\nspark=$sparkVersion\ndelta=$deltaVersion\n")
       Seq(file)
+    }.taskValue,
+    Compile / resourceGenerators += Def.task {
+      val license = (Compile / resourceManaged).value / "META-INF" / "LICENSE"
+      IO.copyFile(baseDirectory.value / "LICENSE", license)
+      Seq(license)
     }.taskValue,
     Compile / resourceGenerators += Def.task {
       val classes = (Compile / classDirectory).value

@@ -23,6 +23,7 @@ class CustomBuildHook(BuildHookInterface[Any]):
         conditions = top / "scala/src/main/resources/lakestep-error-conditions.json"
         build_data["force_include"] = {
             str(jar): f"lakestep/jars/{jar.name}",
+            str(top / "LICENSE"): "lakestep/LICENSE",
             str(top / "VERSION"): "lakestep/VERSION",
             str(facts): f"lakestep/{facts.name}",
             str(conditions): f"lakestep/{conditions.name}",

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -38,12 +39,15 @@ SMALL = {
 # Else Spark's workers are whatever `python3` is on the path.
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
+DURATIONS = Path(__file__).with_name("durations.json")
 CONNECT = os.environ.get("LAKESTEP_TEST_API") == "connect"
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "long: full counts, for `make test-long`")
     config.addinivalue_line("markers", "classic: needs the JVM in the same process")
+    config.addinivalue_line("markers", "smoke: a little of everything, for `make quick`")
+    config.addinivalue_line("markers", "sliced(*sources): a quarter of its cases, see slices.py")
     if CONNECT:
         os.environ["SPARK_API_MODE"] = "connect"
 
@@ -52,7 +56,13 @@ def pytest_report_header():
     return slices.header()
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    items[:], others = slices.split(items)
+    if others:
+        config.hook.pytest_deselected(items=others)
+    # The longest files first: two workers end at nearly the same time.
+    seconds = json.loads(DURATIONS.read_text())
+    items.sort(key=lambda item: -seconds.get(item.path.name, 0))
     if CONNECT:
         for item in items:
             if item.get_closest_marker("classic"):

@@ -87,6 +87,7 @@ STATEMENTS = [
 ]
 
 
+@pytest.mark.sliced("log/ForeignWriters", "sql/run/OneStatement")
 @pytest.mark.parametrize("inside", [True, False], ids=["inside", "outside"])
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_every_statement_does_on_a_closed_table_what_it_does_on_an_open_one(

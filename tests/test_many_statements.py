@@ -105,6 +105,7 @@ def cases():
         yield pytest.param("many_features", SEQUENCES[name], id=f"{name}-again")
 
 
+@pytest.mark.sliced("log/Flatten")
 @pytest.mark.parametrize(("kind", "sequence"), list(cases()))
 def test_statements_together_make_what_plain_delta_makes_of_them(spark, arena, kind, sequence):
     expected = arena.expected(kind, *sequence)

@@ -157,6 +157,7 @@ WRITES = {
 }
 
 
+@pytest.mark.sliced("commit/Helping")
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 def test_statement_never_builds_on_what_is_taken_back(drivers, tmp_path, write):
     """Wherever a transaction is published between two listings of a statement outside of it."""
@@ -254,6 +255,7 @@ SELF_READS = {
 }
 
 
+@pytest.mark.sliced("sql/read/ConsistentReads")
 @pytest.mark.parametrize("kind", SELF_READS)
 def test_statement_that_reads_what_it_changes_loses_nothing_of_others(drivers, tmp_path, kind):
     """Wherever a foreign commit comes between two listings of it."""

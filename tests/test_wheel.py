@@ -48,7 +48,7 @@ def test_jar_holds_only_our_classes_and_resources():
     ours = re.compile(
         r"io/lakestep/.*|org/apache/spark/sql/delta/lakestep/.*"
         r"|lakestep-(build\.properties|(commands|contract|linkage)\.tsv|error-conditions\.json)"
-        r"|META-INF/(MANIFEST\.MF|services/.*)"
+        r"|META-INF/(LICENSE|MANIFEST\.MF|services/.*)"
     )
     with ZipFile(lakestep.jar_path()) as jar:
         files = [name for name in jar.namelist() if not name.endswith("/")]
