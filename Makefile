@@ -23,9 +23,14 @@ WHEEL_SOURCES := LICENSE versions.properties python/pyproject.toml python/hatch_
 PYTHON_FOLDERS := python tests $(wildcard benchmarks)
 REPORTS := target/test-reports
 # Two files of tests at a time; a file shares its sessions and drivers.
-BY_FILE := -n 2 --dist loadfile
+BY_FILE := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: setup test test-scala test-python test-long check-model demo bench bench-quick flames check wheel
+# Scala suites that start neither Spark nor HDFS.
+PURE := 'testOnly * -- -l io.lakestep.NeedsSpark'
+FORMAT := scalafmtCheckAll scalafmtSbtCheck
+
+.PHONY: setup quick test test-all test-scala test-pure test-spark test-python test-connect test-long \
+  check check-python check-model demo bench bench-quick flames wheel
 
 setup: .venv/installed
 
@@ -76,17 +81,41 @@ target/model-jars:
 target/spark-classes.jsa: .venv/installed tests/fast_start.py
 	$(BIN)/python tests/fast_start.py
 
+# A little of everything, in minutes.
+quick: .venv/installed $(TEST_JAR) target/spark-classes.jsa
+	$(MAKE) -j 2 --output-sync=target quick-scala quick-python
+
+quick-scala:
+	project/sbt $(FORMAT) $(PURE)
+
+quick-python: check-python
+	LAKESTEP_TEST_SLICE=all $(BIN)/python -m pytest @tests/smoke.txt
+
 test: .venv/installed
 	rm -rf $(REPORTS)
-	$(MAKE) test-scala
-	$(MAKE) test-python
+	$(MAKE) test-spark
+	$(MAKE) -j 2 test-pure test-python
+	$(MAKE) test-connect
 	$(BIN)/python tests/slowest.py $(REPORTS)
+
+# All quarters of the large matrices.
+test-all:
+	LAKESTEP_TEST_SLICE=all $(MAKE) test
 
 test-scala:
 	project/sbt test
 
+test-pure:
+	project/sbt $(PURE)
+
+test-spark:
+	project/sbt 'testOnly * -- -n io.lakestep.NeedsSpark'
+
 test-python: .venv/installed $(TEST_JAR) target/spark-classes.jsa target/s3-jars target/hdfs-jars target/model-jars
 	$(BIN)/python -m pytest tests -m 'not long' $(BY_FILE) --junitxml=$(REPORTS)/pytest.xml
+
+# The Python package on Spark Connect, whose server takes a port.
+test-connect:
 	LAKESTEP_TEST_API=connect $(BIN)/python -m pytest tests/test_python_api.py -m 'not classic' \
 	  --junitxml=$(REPORTS)/pytest-connect.xml
 
@@ -131,8 +160,10 @@ target/profiler-jars:
 flames: .venv/installed target/profiler-jars
 	$(BIN)/python benchmarks/flames.py
 
-check: .venv/installed
-	project/sbt scalafmtCheckAll scalafmtSbtCheck
+check: check-python
+	project/sbt $(FORMAT)
+
+check-python: .venv/installed
 	$(BIN)/ruff check $(PYTHON_FOLDERS)
 	$(BIN)/ruff format --check $(PYTHON_FOLDERS)
 	cd python && ../$(BIN)/mypy

@@ -71,6 +71,7 @@ lazy val lakestep = (project in file("."))
     Compile / javaSource := baseDirectory.value / "scala/src/main/java",
     Compile / resourceDirectory := baseDirectory.value / "scala/src/main/resources",
     Test / scalaSource := baseDirectory.value / "scala/src/test/scala",
+    Test / javaSource := baseDirectory.value / "scala/src/test/java",
     Test / resourceDirectory := baseDirectory.value / "scala/src/test/resources",
     Antlr4 / sourceDirectory := baseDirectory.value / "sql-grammar",
     Antlr4 / antlr4Version := "4.13.1",

@@ -1,8 +1,9 @@
 """Large matrices run in quarters: each `make test` takes one, and four landings see all of it.
 
-A test of a matrix is marked ``sliced``, with the sources that it watches: where one of them has changed
-since the last landing but one, the whole matrix runs. The file `slice` counts the landings; its number
-modulo 4 is the quarter. ``LAKESTEP_TEST_SLICE=2/4`` repeats one, ``LAKESTEP_TEST_SLICE=all`` takes all.
+A test of a matrix is marked ``sliced``, with the sources that it watches: where one of them has
+changed since the last landing but one, the whole matrix runs. The file `slice` counts the
+landings; its number modulo 4 is the quarter. ``LAKESTEP_TEST_SLICE=2/4`` repeats one,
+``LAKESTEP_TEST_SLICE=all`` takes all.
 """
 
 import functools

@@ -5,10 +5,12 @@ import java.io.File
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.delta.DeltaLog
 import org.apache.spark.sql.delta.lakestep.DurableCheckpoint
+import io.lakestep.NeedsSpark
 import io.lakestep.log.LogFileName
 import org.scalatest.funsuite.AnyFunSuite
 
 /** A checkpoint is durable before the commits go that it stands for. */
+@NeedsSpark
 class DurableCheckpointTest extends AnyFunSuite with OverlaySession {
 
   for (policy <- Seq("classic", "v2"))

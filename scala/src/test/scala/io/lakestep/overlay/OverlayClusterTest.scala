@@ -82,6 +82,9 @@ object OverlayClusterJob {
  * The master `local-cluster` wants a SPARK_HOME. It gets a folder with links to the JARs that this
  * test was started with, except Delta's; those and ours come by `--jars`, as a user gives them.
  */
+import io.lakestep.NeedsSpark
+
+@NeedsSpark
 class OverlayClusterTest extends AnyFunSuite {
 
   private def pack(classes: JPath, jar: JPath): Unit =

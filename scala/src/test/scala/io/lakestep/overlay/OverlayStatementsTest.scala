@@ -5,9 +5,11 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.delta.{DeltaLog, Snapshot}
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.lakestep.NeedsSpark
 import io.lakestep.log.LogFileName
 
 /** Delta's own statements on an overlay do what they do on a plain table, and leave the base be. */
+@NeedsSpark
 class OverlayStatementsTest extends AnyFunSuite with OverlaySession {
 
   private val richest =

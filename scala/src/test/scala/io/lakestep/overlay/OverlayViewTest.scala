@@ -9,10 +9,12 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.delta.DeltaLog
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.lakestep.NeedsSpark
 import io.lakestep.LakestepException
 import io.lakestep.log.LogFileName
 
 /** What an overlay shows of a base log, and what it hides. */
+@NeedsSpark
 class OverlayViewTest extends AnyFunSuite with OverlaySession {
 
   private def append(table: Path, id: Long): Unit =

@@ -8,11 +8,12 @@ import org.apache.spark.sql.delta.DeltaLog
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.delta.lakestep.PublishedChecksums
-import io.lakestep.{Clock, Json}
+import io.lakestep.{Clock, Json, NeedsSpark}
 import io.lakestep.log.{CommitMark, LogFileName, MarkKind}
 import io.lakestep.storage.MemoryStore
 
 /** A checksum is of the commit that stands in its slot, also when that changes while it is put. */
+@NeedsSpark
 class PublishedChecksumsTest extends AnyFunSuite with OverlaySession {
 
   private val mark = CommitMark("timeline", 1, "t1", 0, 1, 1, MarkKind.Publish)

@@ -12,9 +12,11 @@ import org.apache.hadoop.hdfs.{DistributedFileSystem, MiniDFSCluster}
 import org.apache.hadoop.security.UserGroupInformation
 import org.scalatest.BeforeAndAfterAll
 
+import io.lakestep.NeedsSpark
 import io.lakestep.LongTest
 
 /** HDFS: a name node and a data node in this process. */
+@NeedsSpark
 final class HdfsStoreSuite extends ObjectStoreContract with BeforeAndAfterAll {
 
   private val base = {

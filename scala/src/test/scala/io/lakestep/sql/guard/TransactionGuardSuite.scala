@@ -10,6 +10,9 @@ import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan}
 import elsewhere.{CountingProcedure, UnknownSideEffect}
 import io.delta.tables.DeltaTable
 
+import io.lakestep.NeedsSpark
+
+@NeedsSpark
 class TransactionGuardSuite extends AnyFunSuite with GuardedSpark {
 
   private val Unsupported = "LAKESTEP_UNSUPPORTED_IN_TRANSACTION"

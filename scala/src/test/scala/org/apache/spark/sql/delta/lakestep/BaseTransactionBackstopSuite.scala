@@ -16,9 +16,11 @@ import org.apache.spark.sql.delta.{
 }
 
 import io.delta.tables.DeltaTable
+import io.lakestep.NeedsSpark
 import io.lakestep.LakestepException
 
 /** The contract with Delta's `TransactionExecutionObserver`, without the guard. */
+@NeedsSpark
 class BaseTransactionBackstopSuite extends AnyFunSuite with BeforeAndAfterAll {
 
   private val Stopped = "LAKESTEP_DELTA_TRANSACTION_ON_BASE_TABLE"
