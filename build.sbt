@@ -166,6 +166,11 @@ lazy val lakestep = (project in file("."))
     ),
     assembly / assemblyJarName := s"${name.value}_${scalaBinaryVersion.value}-${version.value}.jar",
     assembly / assemblyOption ~= (_.withIncludeScala(false)),
+    // The default strategy gives a licence another name.
+    assembly / assemblyMergeStrategy := {
+      case "META-INF/LICENSE" => MergeStrategy.singleOrError
+      case path => (assembly / assemblyMergeStrategy).value(path)
+    },
     assembly / packageOptions += Package.ManifestAttributes(
       "Lakestep-Version" -> version.value,
       "Spark-Version" -> sparkVersion,
