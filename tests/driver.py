@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import traceback
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 
@@ -280,7 +280,18 @@ def run_analysed(spark):
     return [list(row) for row in analysed.pop(spark).collect()]
 
 
+def start_beside(spark, statement):
+    """Run a query on another thread of the same session: `end_beside`."""
+    beside[spark] = threads.submit(sql, spark, [statement])
+
+
+def end_beside(spark):
+    return beside.pop(spark).result()
+
+
 analysed = {}
+beside = {}
+threads = ThreadPoolExecutor()
 
 
 def order(spark, at, folder):

@@ -193,6 +193,34 @@ def test_type_change_says_the_version_in_which_it_is_published(spark, arena):
     assert change["tableVersion"] == head(target.path)
 
 
+SWITCHES = {
+    "on": ("plain", ["true"]),
+    "on_in_capitals": ("plain", ["TRUE"]),
+    "off_and_on": ("in_commit_timestamps", ["false", "true"]),
+}
+
+
+@pytest.mark.parametrize(("kind", "values"), SWITCHES.values(), ids=list(SWITCHES))
+def test_versions_are_found_by_time_where_a_transaction_switched_their_clock(
+    spark, arena, kind, values
+):
+    target = arena.table(kind)
+    first = head(target.path)
+    begin(spark)
+    statement_kinds.run(spark, FILES["append"], target)
+    for value in values:
+        statement_kinds.run(spark, property_("delta.enableInCommitTimestamps", value), target)
+    commit(spark)
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    spark.sql(f"INSERT INTO {target.sql} (id, part, v, n) VALUES (99, 'a', 'after', 99)")
+    commits = spark.sql(f"DESCRIBE HISTORY {target.sql}").where(f"version >= {first}").collect()
+    assert len(commits) == 3
+    for row in commits:
+        by_time = spark.sql(f"SELECT id FROM {target.sql} TIMESTAMP AS OF '{row['timestamp']}'")
+        by_version = spark.sql(f"SELECT id FROM {target.sql} VERSION AS OF {row['version']}")
+        assert sorted(by_time.collect()) == sorted(by_version.collect())
+
+
 REFUSED = {
     "a_feed_that_would_lie": ("plain", "change", "feed", "FEED_SWITCHED"),
     "a_feed_that_would_say_what_it_has_not_seen": ("plain", "append", "feed", "FEED_SWITCHED"),

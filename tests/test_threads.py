@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from pyspark.sql import functions as F
 
+from driver import DriverError
+from lake import Lake
 from transactions import begin, commit, condition_of, refused, rollback
 
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
@@ -108,3 +110,23 @@ def test_of_two_begins_and_of_two_commits_at_once_one_is_done(spark, table):
     assert ids(spark, name) == [1, 2, 3]
     with refused("LAKESTEP_NO_ACTIVE_TRANSACTION", "25P01"):
         commit(spark)
+
+
+def test_rollback_and_a_query_that_meets_a_table_do_not_wait_for_each_other(drivers, tmp_path):
+    lake = Lake(tmp_path, tables=1)
+    (driver,) = drivers(1)
+    session = driver.session(lake.root)
+    session.sql("BEGIN")
+    with driver.halts("pinned:1") as halts:
+        [query] = lake.sql("SELECT * FROM {}")
+        session.call("driver:start_beside", statement=query)
+        assert halts.reached() == "pinned:1"
+        rollback = session.start_sql("ROLLBACK")
+        driver.session(lake.root).start_sql("SELECT 1").result(60)
+        halts.go()
+        rollback.result(60)
+    try:
+        assert session.start("driver:end_beside").result(60) == [[1, "old"], [2, "old"]]
+    except DriverError as error:
+        assert error.condition == "LAKESTEP_DATAFRAME_OF_ENDED_TRANSACTION"
+    session.sql("BEGIN", query, "COMMIT")

@@ -49,7 +49,7 @@ private[commit] object PublishedCommit {
       case r: RemoveFile => RemoveFile(r.body.deepCopy().put("deletionTimestamp", place.nowMs))
       case m: MetaData =>
         val widened = m.withTypeChangesMoved(changes.pin, place.slot)
-        if (stamped && !table.inCommitTimestamps) enabling(widened, place) else widened
+        if (stamped) enabledHere(widened, changes.pin, place) else widened
       case other => other
     }
     val lifted = table.reserve.filter(_ => mark.lifts).map(Protocol(_))
@@ -124,11 +124,11 @@ private[commit] object PublishedCommit {
     }
 
   /** Whether a table with this metadata keeps in-commit timestamps. */
-  def keepsTimestamps(metaData: MetaData): Boolean = metaData.property(IctEnabled).contains("true")
+  def keepsTimestamps(metaData: MetaData): Boolean = metaData.isOn(IctEnabled)
 
-  /** In-commit timestamps are enabled here: their first version and time are those of the slot. */
-  private def enabling(metaData: MetaData, place: Place): MetaData =
-    if (metaData.property(IctVersion).isEmpty) metaData
+  /** In-commit timestamps that were enabled after the pin are enabled by this slot, at its time. */
+  private def enabledHere(metaData: MetaData, pin: Long, place: Place): MetaData =
+    if (metaData.property(IctVersion).flatMap(_.toLongOption).forall(_ <= pin)) metaData
     else {
       val body = metaData.body.deepCopy()
       val configuration = body.get("configuration").asInstanceOf[ObjectNode]

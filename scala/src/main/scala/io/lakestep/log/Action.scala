@@ -118,8 +118,11 @@ final case class MetaData(body: ObjectNode) extends Action {
   /** The table's schema, as a text of JSON. */
   def schema: String = string("schemaString").getOrElse("{}")
 
+  /** Whether a property is true, in whichever case: Delta keeps the user's letters. */
+  def isOn(name: String): Boolean = property(name).exists(_.equalsIgnoreCase("true"))
+
   /** Whether columns have names, or ids, of their own inside the files. */
-  def mapsColumns: Boolean = property(MetaData.Mapping).exists(_ != "none")
+  def mapsColumns: Boolean = property(MetaData.Mapping).exists(!_.equalsIgnoreCase("none"))
 
   /**
    * With the type changes of columns that were staged after `pin` under the version `slot`. Only

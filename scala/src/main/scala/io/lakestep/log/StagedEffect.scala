@@ -140,8 +140,7 @@ object OneCommit {
       effect.protocol.map(p => protocol.fold(p)(_ union p)).orElse(protocol)
     )
 
-    def hasFeed: Boolean =
-      metaData.flatMap(_.property(FeedProperty)).exists(_.equalsIgnoreCase("true"))
+    def hasFeed: Boolean = metaData.exists(_.isOn(FeedProperty))
 
     def tracksRows: Boolean = protocol.exists(_.writerFeatures.exists(_(RowTrackingFeature)))
 

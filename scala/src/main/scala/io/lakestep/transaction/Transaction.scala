@@ -46,7 +46,8 @@ final class Transaction(
   /** Statements of this thread that are inside one another; guarded by `turn`. */
   private var depth = 0
 
-  @volatile private var at: TransactionState = TransactionState.Open
+  /** Changed without the lock of this object, which a thread holds while it meets a table. */
+  private val at = new AtomicReference[TransactionState](TransactionState.Open)
 
   private val staging = Staging.of(started.id)
 
@@ -59,13 +60,13 @@ final class Transaction(
 
   def begun: BegunTransaction = current
 
-  def state: TransactionState = at
+  def state: TransactionState = at.get
 
   /** Called by `Transactions.become` alone, which tells the session. */
-  private[transaction] def become(next: TransactionState): Unit = synchronized {
-    if (!TransactionState.next(at)(next))
-      throw new IllegalStateException(s"Transaction $id cannot be $next after $at")
-    at = next
+  private[transaction] def become(next: TransactionState): Unit = {
+    val before = at.get
+    if (!TransactionState.next(before)(next) || !at.compareAndSet(before, next))
+      throw new IllegalStateException(s"Transaction $id cannot be $next after $before")
   }
 
   @volatile private var vacuums = false
@@ -196,7 +197,7 @@ final class Transaction(
    * @param body has to change the state
    */
   private[transaction] def ending[T](from: TransactionState)(body: => T): Option[T] =
-    inTurn(Option.when(at == from)(body))
+    inTurn(Option.when(state == from)(body))
 
   /** Whether this thread is inside a statement of the transaction. */
   def isRunningStatement: Boolean = turn.isHeldByCurrentThread && depth > 0
@@ -213,7 +214,7 @@ final class Transaction(
 
   /** Runs one statement. If it fails, everything it staged is cut off again. */
   def runStatement[T](kind: StatementKind, invalidate: Path => Unit)(body: => T): T = inTurn {
-    if (!at.runsStatements) {
+    if (!state.runsStatements) {
       throw Errors(
         "LAKESTEP_TRANSACTION_NOT_OPEN",
         "operation" -> "A statement",
