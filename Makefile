@@ -30,7 +30,7 @@ PURE := 'testOnly * -- -l io.lakestep.NeedsSpark'
 FORMAT := scalafmtCheckAll scalafmtSbtCheck
 
 .PHONY: setup quick test test-all test-scala test-pure test-spark test-python test-connect test-long \
-  check check-python check-model demo bench bench-quick flames wheel
+  check check-python check-model demo bench bench-quick flames wheel docs
 
 setup: .venv/installed
 
@@ -138,6 +138,14 @@ test-long: target/old/bc86795 .venv/installed $(TEST_JAR) target/spark-classes.j
 # The protocol's model at its large bounds, and broken variants of it that must fail.
 check-model: .venv/created target/model-jars
 	$(BIN)/python tests/model/check.py
+
+# The site of docs/ in target/docs; links and headings are checked. Needs no JDK.
+docs: .venv/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+.venv/docs: .venv/created python/pyproject.toml
+	$(BIN)/python -m pip install --quiet $$(sed -n '/^docs = \[/,/^\]/s/^  "\(.*\)",$$/\1/p' python/pyproject.toml)
+	touch $@
 
 demo: .venv/installed $(TEST_JAR)
 	$(BIN)/python benchmarks/demo.py

@@ -1,4 +1,4 @@
-"""Draws the ratios of `results.json` as `ratios.svg`, and puts them into README.md one up."""
+"""Draws the ratios of `results.json`; puts all into docs/performance.md, four into README.md."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from matplotlib import pyplot
 OURS = "Lakestep"
 PICTURE = pages.FOLDER / "ratios.svg"
 PRODUCT_PAGE = pages.FOLDER.parent / "README.md"
+ALL_FIGURES = pages.FOLDER.parent / "docs" / "performance.md"
+MANY_FILES = "MERGE of 1 % into 1,000,000 rows in 10,000 files"
 
 
 def draw(scenarios: dict[str, Any]) -> None:
@@ -61,11 +63,32 @@ def figures(results: dict[str, Any]) -> str:
     return "\n".join((ratios, "", *sentences))
 
 
+def four_figures(results: dict[str, Any]) -> str:
+    """Return what a reader with two minutes wants to know, as Markdown."""
+    scenarios, growth = results["scenarios"], results["growth"]
+    first = next(iter(scenarios))
+    _, million, _ = map(pairs.told, growth["timelines"].values())
+    two, many = (f"{1000 * growth['commits'][n]['commit_s']:.0f} ms" for n in ("2", "200"))
+
+    def ratio(name: str) -> str:
+        return pairs.told(scenarios[name]["kinds"][OURS])
+
+    by_overhead, by_growth = "`benchmarks/overhead.py`", "`benchmarks/growth.py`"
+    rows = [
+        [f"{first}, in a transaction ÷ on plain Delta", ratio(first), by_overhead],
+        [f"{MANY_FILES}, in a transaction ÷ on plain Delta", ratio(MANY_FILES), by_overhead],
+        ["COMMIT of 2 tables, of 200 tables", f"{two}, {many}", by_growth],
+        ["BEGIN and COMMIT after 1,000,000 transactions ÷ after 100", million, by_growth],
+    ]
+    return pages.table(["figure", "median, with its 95 % interval", "script"], rows)
+
+
 def main() -> None:
     """Draw the picture and write the figures."""
     results = pages.known()
     draw(results["scenarios"])
-    pages.put(PRODUCT_PAGE, "benchmarks/summary", figures(results))
+    pages.put(ALL_FIGURES, "benchmarks/summary", figures(results))
+    pages.put(PRODUCT_PAGE, "benchmarks/summary", four_figures(results))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 package io.lakestep
 
-/** One configuration key with its meaning. Every key is listed in README. */
+/** One configuration key with its meaning. Every key is listed in docs/settings.md. */
 final case class ConfKey[T](key: String, default: T, doc: String, parse: String => T) {
 
   /** Condition: LAKESTEP_INVALID_SETTING. */

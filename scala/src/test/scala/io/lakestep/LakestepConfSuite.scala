@@ -6,9 +6,9 @@ import org.scalatest.funsuite.AnyFunSuite
 
 class LakestepConfSuite extends AnyFunSuite {
 
-  test("README lists every setting") {
-    val readme = Files.readString(Path.of("README.md"))
-    val missing = LakestepConf.all.map(_.key).filterNot(key => readme.contains(s"| `$key` |"))
+  test("the page of settings lists every one") {
+    val page = Files.readString(Path.of("docs/settings.md"))
+    val missing = LakestepConf.all.map(_.key).filterNot(key => page.contains(s"| `$key` |"))
     assert(missing.isEmpty)
   }
 
