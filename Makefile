@@ -78,8 +78,8 @@ target/model-jars:
 	touch $@
 
 # Classes that the JVMs of tests need not load and check again each time.
-target/spark-classes.jsa: .venv/installed tests/fast_start.py
-	$(BIN)/python tests/fast_start.py
+target/spark-classes.jsa: .venv/installed tests/support/fast_start.py
+	$(BIN)/python tests/support/fast_start.py
 
 # A little of everything, in minutes.
 quick: .venv/installed $(TEST_JAR) target/spark-classes.jsa
@@ -116,10 +116,10 @@ test-python: .venv/installed $(TEST_JAR) target/spark-classes.jsa target/s3-jars
 
 # The Python package on Spark Connect, whose server takes a port.
 test-connect:
-	LAKESTEP_TEST_API=connect $(BIN)/python -m pytest tests/test_python_api.py -m 'not classic' \
+	LAKESTEP_TEST_API=connect $(BIN)/python -m pytest tests/package/test_python_api.py -m 'not classic' \
 	  --junitxml=$(REPORTS)/pytest-connect.xml
 
-# A second checker of histories, beside tests/anomalies.py.
+# A second checker of histories, beside tests/support/anomalies.py.
 target/adya/bin/adya:
 	cargo install adya --version 0.1.0 --no-default-features --locked --root target/adya
 
@@ -175,3 +175,5 @@ check-python: .venv/installed
 	$(BIN)/ruff check $(PYTHON_FOLDERS)
 	$(BIN)/ruff format --check $(PYTHON_FOLDERS)
 	cd python && ../$(BIN)/mypy
+	$(BIN)/mypy --config-file tests/mypy.ini
+	$(BIN)/mypy --config-file benchmarks/mypy.ini

@@ -1,17 +1,18 @@
-"""A Spark driver that takes its calls from standard input, one JSON line each; see driver.py."""
+"""A Spark driver that takes its calls from a pipe; see driver.py."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 import time
 import traceback
 from typing import Any
 
+import driver  # noqa: F401
 import sessions
 import tpch
+from process import calls
 from pyspark.sql import Row, SparkSession
 
 CHECK = {
@@ -64,7 +65,7 @@ class Client:
                 conf.set(name, value)
             else:
                 conf.unset(name)
-        self._before = {name: conf.get(name, "") for name in settings}
+        self._before = {name: conf.get(name, "") or "" for name in settings}
         for name, value in settings.items():
             conf.set(name, value)
 
@@ -97,17 +98,17 @@ class Client:
         ended = time.monotonic()
         return {**found, "begin_s": begun - began, "seconds": ended - began}
 
-    def halt_at(self, step: str, folder: str) -> None:
-        """Order the commit observer to halt this driver at a step of its next commit."""
+    def halt_at(self, steps: str, folder: str) -> None:
+        """Order the commit observer to halt this driver at steps of its next commits."""
         self._jvm.java.lang.System.setProperty("lakestep.halt.folder", folder)
-        self._jvm.java.lang.System.setProperty("lakestep.halt.at", step)
+        self._jvm.java.lang.System.setProperty("lakestep.halt.at", steps)
 
     def versions(self) -> dict[str, str]:
         """Return what this driver runs on."""
         jars = self._spark.conf.get("spark.jars") or ""
         delta = re.search(r"/delta-spark_[^/]*-([^-/]+)\.jar", jars)
         return {
-            "lakestep": self._spark.conf.get("spark.lakestep.version"),
+            "lakestep": str(self._spark.conf.get("spark.lakestep.version")),
             "spark": self._spark.version,
             "delta": delta[1] if delta else "unknown",
             "java": str(self._jvm.java.lang.System.getProperty("java.version")),
@@ -181,24 +182,21 @@ class Client:
 
 def main() -> None:
     """Start the session, then answer calls until there are no more."""
-    # Spark may print to standard output; the answers get a channel of their own.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
+    incoming = calls()
     client: Client | None = None
     failed: str | None = None
     try:
         client = Client(json.loads(sys.argv[1]))
     except Exception as failure:
         failed = _explained(failure)
-    for line in sys.stdin:
-        method, arguments = json.loads(line)
+    for (method, arguments), answer in incoming:
         value, error = None, failed
         if client is not None:
             try:
                 value = getattr(client, method)(**arguments)
             except Exception as failure:
                 error = _explained(failure)
-        print(json.dumps([value, error]), file=answers, flush=True)
+        answer(value, error)
 
 
 def _explained(failure: Exception) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import shutil
 import signal
 import statistics
@@ -253,21 +252,17 @@ class Demo:
     def _kill(self, writer: Driver, checks: Checks) -> None:
         """Kill a driver between the publishes of the two tables; the next client finishes."""
         self._say("Killing a driver between the publishes of its two tables")
-        halt = self._work / "halt"
-        halt.mkdir()
-        for pipe in ("at", "go"):
-            os.mkfifo(halt / pipe)
         before = {table: newest_version(self._tables, table) for table in tpch.TABLES}
-        writer.call("halt_at", step="published:1", folder=str(halt))
         refresh = self._reference.rf1(self._pairs + 1)
-        writer.start("refresh", name=refresh.name, statements=refresh.statements)
-        writer.wait_for_halt(halt / "at")
-        writer.kill()
+        with writer.halts("published:1") as halts:
+            halts.during(writer.start("refresh", name=refresh.name, statements=refresh.statements))
+            halted = halts.reached() is not None
+            writer.kill()
         killed = time.monotonic()
         half = [
             table for table in tpch.TABLES if newest_version(self._tables, table) > before[table]
         ]
-        self._claims.hold("the kill hit between the two publishes", len(half) == 1)
+        self._claims.hold("the kill hit between the two publishes", halted and len(half) == 1)
         alone = tpch.PlainReader(self._tables).orders_without_lineitems()
 
         usual = statistics.median(checks.begin_s)

@@ -117,12 +117,13 @@ def memory(work: Path, transactions: int) -> dict[str, Any]:
         }
 
         def held(count: int) -> dict[str, list[int]]:
+            running = []
             for kind, driver in drivers.items():
                 cut = slice(None) if kind == LAKESTEP else slice(1, -1)
                 whole = [transaction([names[kind][turn % 10]])[cut] for turn in range(count)]
-                driver.start("timed", statements=[*chain.from_iterable(whole)])
-            for driver in drivers.values():
-                driver.answer()
+                running.append(driver.start("timed", statements=[*chain.from_iterable(whole)]))
+            for call in running:
+                call.result()
             return {kind: driver.call("held") for kind, driver in drivers.items()}
 
         before = held(transactions // 10)
@@ -205,8 +206,8 @@ def timelines(
     for which in ("first_begin_s", "with_checkpoint_s"):
         with Driver(which, work, root=model) as driver:
             driver.call("timed", statements=warm)
-            for kind, root in roots.items():
-                result[kind][which] = driver.call("timed", statements=bodies[kind], root=root)[0]
+            for kind, place in roots.items():
+                result[kind][which] = driver.call("timed", statements=bodies[kind], root=place)[0]
             if which == "first_begin_s":
                 continue
             for turn in track(range(rounds + 4), "long timelines", transient=True):
@@ -239,9 +240,10 @@ def side_by_side(
     def run(count: int, kind: str, times: int) -> tuple[float, list[list[float]]]:
         together = list(zip(drivers[:count], kinds[kind], strict=False))
         began = time.monotonic()
-        for driver, body in together:
-            driver.start("timed", statements=body * times, root=root)
-        taken = [driver.answer() for driver, _ in together]
+        running = [
+            driver.start("timed", statements=body * times, root=root) for driver, body in together
+        ]
+        taken = [call.result() for call in running]
         return count * times / (time.monotonic() - began), taken
 
     # Cold, a driver fills both cores by compiling.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import statistics
 from collections.abc import Sequence
+from typing import Any
 
 
 def ratio(
@@ -36,7 +37,7 @@ def ratio(
     return {"ratio": whole, "ratio_95": (draws[250], draws[9749])}
 
 
-def told(found: dict[str, object]) -> str:
+def told(found: dict[str, Any]) -> str:
     """Return a ratio and its interval as text."""
-    low, high = found["ratio_95"]  # type: ignore[misc]
+    low, high = found["ratio_95"]
     return f"{found['ratio']:.2f} ({low:.2f} to {high:.2f})"

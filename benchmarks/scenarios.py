@@ -101,10 +101,10 @@ THREE = Scenario(
     quick=True,
 )
 # A round of these takes long enough for fewer of them.
-FEWER = {"quick": False, "rounds": 7, "warm_up": 2}
+FEWER: dict[str, Any] = {"quick": False, "rounds": 7, "warm_up": 2}
 # Work of seconds, of which the JVM compiles so much that two of them never do the same: the same
 # SELECTs took 0.97 of plain Delta's time in one pair of drivers, 1.07 in the next.
-FORKED = {"rounds": 3, "warm_up": 4, "forks": 3, "made_once": True}
+FORKED: dict[str, Any] = {"rounds": 3, "warm_up": 4, "forks": 3, "made_once": True}
 
 GENERATED = (
     THREE,

@@ -11,35 +11,21 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
-import lakestep
 import slices
 import transactions
 from arena import Arena
-from driver import FAST_PATHS, Pool
-from fast_start import FAST_START, FEW_TABLES, INTERPRETED
+from driver import Pool
+from fast_start import INTERPRETED
 from lakestep import _build
 from plain_delta import PlainDelta
-
-SMALL = {
-    **FEW_TABLES,
-    **FAST_PATHS,
-    "spark.master": "local[2]",
-    "spark.driver.memory": "2g",
-    "spark.driver.extraJavaOptions": FAST_START,
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.databricks.delta.snapshotPartitions": "2",
-    # Most tests look at the conflict itself; those of test_redo.py have the default.
-    "spark.lakestep.commit.redoStatements": "false",
-}
+from small_session import small_session
 
 # Else Spark's workers are whatever `python3` is on the path.
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
 DURATIONS = Path(__file__).with_name("durations.json")
+SUPPORT = Path(__file__).with_name("support")
 CONNECT = os.environ.get("LAKESTEP_TEST_API") == "connect"
 
 
@@ -67,13 +53,6 @@ def pytest_collection_modifyitems(config, items):
         for item in items:
             if item.get_closest_marker("classic"):
                 item.add_marker(pytest.mark.skip(reason="Spark Connect has no JVM to look into"))
-
-
-def small_session(folder, settings=None):
-    """A configured session with its warehouse and timeline in `folder`."""
-    builder = SparkSession.builder.config(map={**SMALL, **(settings or {})})
-    builder.config("spark.sql.warehouse.dir", f"file:{folder}/warehouse")
-    return lakestep.configure(builder, root=folder / "timeline").getOrCreate()
 
 
 @pytest.fixture(scope="session")
@@ -157,7 +136,7 @@ def python():
         }
         done = subprocess.run(
             [sys.executable, "-c", prelude + textwrap.dedent(code)],
-            env={**kept, **environment},
+            env={**kept, "PYTHONPATH": str(SUPPORT), **environment},
             capture_output=True,
             text=True,
             timeout=300,

@@ -77,7 +77,7 @@ def replay(file: Path, folder: Path, guarantees: tuple[str, ...] = ()) -> Replay
 
 
 def _batch(histories: list[dict], folder: Path, guarantees: tuple[str, ...]) -> Replay:
-    constants = {"Off": set(), "Histories": [_history(h) for h in histories]}
+    constants: dict[str, object] = {"Off": set(), "Histories": [_history(h) for h in histories]}
     invariants = "INVARIANTS\n" + "\n".join(guarantees) if guarantees else ""
     check.write(folder, "Run", "Traces", constants, f"INIT Init\nNEXT Next\n{invariants}")
     output, _ = check.tlc(folder, "Run", long=False)

@@ -6,7 +6,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.storage.LocalStore
 
-/** On a local disk; tests/test_s3.py does the same on S3. */
+/** On a local disk; tests/stores/test_s3.py does the same on S3. */
 final class HaltedRequestsSuite extends AnyFunSuite {
 
   private val cases = Seq(

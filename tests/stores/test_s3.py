@@ -1,0 +1,200 @@
+"""Tables and timeline on S3: moto's server, real s3a, real drivers, delta-rs beside them."""
+
+import deltalake
+import pytest
+
+from driver import DriverError
+from process import Died
+from s3 import BUCKET, S3
+
+UPDATE = "UPDATE {} SET v = 'new' WHERE id = 1"
+OLD, NEW, OTHER = (1, "old"), (1, "new"), (2, "old")
+ALLOW = {"spark.lakestep.foreignWriters": "allow"}
+
+
+@pytest.fixture(scope="module")
+def s3():
+    with S3() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def s3_drivers(pool, s3):
+    """Two drivers that reach the server."""
+    return [pool.start(s3.driver_settings) for _ in range(2)]
+
+
+def root(name):
+    return {"spark.lakestep.root": f"s3a://{BUCKET}/{name}/timeline", **ALLOW}
+
+
+def each(statement, tables):
+    return [statement.format(f"delta.`{path}`") for path in tables]
+
+
+def rows(session, tables):
+    return [session.sql(*each("SELECT id, v FROM {} ORDER BY id", [path])) for path in tables]
+
+
+def test_of_many_puts_one_creates(s3_drivers):
+    session = s3_drivers[0].session()
+    for number in range(5):
+        told = session.call("s3:race", path=f"s3a://{BUCKET}/race/{number}", threads=8)
+        assert sorted(told) == ["AlreadyExists"] * 7 + ["Created"]
+
+
+def test_a_listing_begins_at_a_name(s3, s3_drivers):
+    session = s3_drivers[0].session()
+    names = [f"{number:020}.json" for number in (7, 8, 9, 10, 11)]
+    folder = f"s3a://{BUCKET}/listed"
+    others = ["_below/file", f"{9:020}.folder/file", "_other"]
+    starts = ["", f"{9:020}.json", f"{10:020}", f"{10:020}.", f"{12:020}", "_"]
+    asked = {"folder": folder, "names": names + others, "starts": starts}
+    found = session.call("s3:listings", **asked)
+    later = ["_other"]
+    assert (
+        found
+        == [names + later, names[2:] + later, names[3:] + later, names[3:] + later] + [later] * 2
+    )
+    assert f"listed/{9:020}.jso" in s3.starts
+    assert session.call("s3:listings", **asked | {"folder": f"{folder}-not", "names": []}) == [
+        []
+    ] * len(starts)
+
+
+@pytest.mark.parametrize("timeline", ["s3", "local"])
+def test_transaction_over_tables_on_s3(s3, s3_drivers, tmp_path, timeline):
+    tables = [s3.table(f"{timeline}/{name}") for name in ("t0", "odd tä=1+2")]
+    place = (
+        root(timeline) if timeline == "s3" else ALLOW | {"spark.lakestep.root": f"file:{tmp_path}"}
+    )
+    session, other = (driver.session(**place) for driver in s3_drivers)
+    session.sql("BEGIN", *each(UPDATE, tables))
+    assert rows(session, tables) == [[NEW, OTHER]] * 2
+    assert rows(other, tables) == [[OLD, OTHER]] * 2 == [s3.rows(path) for path in tables]
+    s3.append(tables[0], (3, "foreign"))
+    session.sql("COMMIT")
+    expected = [[NEW, OTHER, (3, "foreign")], [NEW, OTHER]]
+    assert rows(other, tables) == expected == [s3.rows(path) for path in tables]
+    other.sql("BEGIN", *each("DELETE FROM {} WHERE id = 2", tables))
+    session.sql(*each("UPDATE {} SET v = 'mine' WHERE id = 2", tables[1:]))
+    with pytest.raises(DriverError) as raised:
+        other.sql("COMMIT")
+    assert raised.value.main_condition == "LAKESTEP_CONFLICT"
+    other.sql("ROLLBACK")
+    assert s3.rows(tables[0]) == expected[0]
+
+
+def test_one_table_by_s3_and_by_s3a_is_one_table(s3, s3_drivers):
+    path = s3.table("alias/t")
+    alias = path.replace("s3a://", "s3://")
+    session = s3_drivers[0].session(**root("alias"))
+    # For the other client the timeline has the other spelling, too.
+    place = {"spark.lakestep.root": f"s3://{BUCKET}/alias/timeline", **ALLOW}
+    other = s3_drivers[1].session(**place)
+    session.sql("BEGIN", *each(UPDATE, [path]))
+    assert rows(session, [alias]) == [[NEW, OTHER]]
+    session.sql(*each("DELETE FROM {} WHERE id = 2", [alias]))
+    assert rows(session, [path, alias]) == [[NEW]] * 2
+    assert [row["tables"] for row in session.call("s3:commit")] == [1]
+    assert rows(other, [alias, path]) == [[NEW]] * 2
+    other.sql("BEGIN", *each("INSERT INTO {} VALUES (3, 'alias')", [alias]))
+    session.sql(*each("INSERT INTO {} VALUES (4, 'outside')", [alias]))
+    other.sql("COMMIT")
+    expected = [NEW, (3, "alias"), (4, "outside")]
+    assert rows(session, [path, alias]) == [expected] * 2 == [s3.rows(path)] * 2
+
+
+def test_store_that_ignores_the_condition_of_a_put_is_refused(pool):
+    with S3(ignores_conditions=True) as liar:
+        tables = [liar.table(f"liar/t{i}") for i in range(2)]
+        session = pool.start(liar.driver_settings).session(**root("liar"))
+        with pytest.raises(DriverError) as raised:
+            session.sql("BEGIN")
+        assert raised.value.condition == "LAKESTEP_STORE_WITHOUT_PUT_IF_ABSENT"
+        assert raised.value.sql_state == "0A000"
+        assert "ignores it" in raised.value.parameters["reason"]
+        assert rows(session, tables) == [[OLD, OTHER]] * 2
+
+
+def test_nobody_has_vouched_for_foreign_writers(s3, s3_drivers):
+    tables = [s3.table(f"undecided/t{i}") for i in range(2)]
+    place = {"spark.lakestep.root": f"s3a://{BUCKET}/undecided/timeline"}
+    session = s3_drivers[0].session(**place)
+    session.sql("BEGIN")
+    with pytest.raises(DriverError) as raised:
+        session.sql(*each(UPDATE, tables))
+    assert raised.value.condition == "LAKESTEP_FOREIGN_WRITERS_UNDECIDED"
+    assert rows(session, tables) == [[OLD, OTHER]] * 2
+    session.sql("SET spark.lakestep.foreignWriters = allow", *each(UPDATE, tables), "COMMIT")
+    assert [s3.rows(path) for path in tables] == [[NEW, OTHER]] * 2
+
+
+def test_closing_a_table_says_who_else_writes_it(s3, s3_drivers):
+    path = s3.table("closed/t")
+    session = s3_drivers[0].session(**{"spark.lakestep.root": f"s3a://{BUCKET}/closed/timeline"})
+    closing = "ALTER TABLE {} SET TBLPROPERTIES ('lakestep.foreignWriters' = 'forbid')"
+    session.sql(*each(closing, [path]))
+    session.sql("BEGIN", *each(UPDATE, [path]), "COMMIT")
+    session.sql(*each("INSERT INTO {} VALUES (3, 'alone')", [path]))
+    with pytest.raises(deltalake.exceptions.DeltaError, match="lakestepTransactions"):
+        s3.append(path, (4, "foreign"))
+    assert s3.rows(path) == [NEW, OTHER, (3, "alone")]
+    opening = "ALTER TABLE {} UNSET TBLPROPERTIES ('lakestep.foreignWriters')"
+    session.sql("BEGIN", *each(opening, [path]))
+    with pytest.raises(DriverError) as raised:
+        session.sql(*each(UPDATE, [path]))
+    assert raised.value.condition == "LAKESTEP_FOREIGN_WRITERS_UNDECIDED"
+    session.sql("ROLLBACK")
+
+
+STEPS = ["requested:1", "pinned:2", "flattened:1", "helped:1", "validated:1", "beforeOrder:1"]
+STEPS_AFTER = [
+    "ordered:1",
+    "beforePublish:1",
+    "published:1",
+    "published:2",
+    "beforeDecision:1",
+    "decided:1",
+    "beforeCleanUp:1",
+]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        step
+        if step in {"beforeOrder:1", "published:1"}
+        else pytest.param(step, marks=pytest.mark.long)
+        for step in STEPS + STEPS_AFTER
+    ],
+)
+def test_what_a_dead_driver_left_on_s3_is_finished_by_another(s3, s3_drivers, pool, step):
+    tables = [s3.table(f"dead/{step.replace(':', '-')}/t{i}") for i in range(2)]
+    place = root(f"dead/{step.replace(':', '-')}")
+    dying = pool.start(s3.driver_settings)
+    with dying.halts(step) as halts:
+        commit = halts.during(
+            dying.session(**place).start_sql("BEGIN", *each(UPDATE, tables), "COMMIT")
+        )
+        assert halts.reached() == step
+        dying.kill()
+    with pytest.raises(Died):
+        commit.result()
+    session = s3_drivers[0].session(**place)
+    session.sql("RECOVER")
+    expected = [[NEW if step in STEPS_AFTER else OLD, OTHER]] * 2
+    assert rows(session, tables) == expected == [s3.rows(path) for path in tables]
+    session.sql("BEGIN", *each("DELETE FROM {} WHERE id = 2", tables), "COMMIT")
+    assert [s3.rows(path) for path in tables] == [table[:1] for table in expected]
+
+
+@pytest.mark.parametrize(
+    "every", [pytest.param(23, id="some"), pytest.param(1, id="all", marks=pytest.mark.long)]
+)
+def test_client_that_halts_at_a_request_leaves_all_or_nothing(s3, every):
+    commit, rollback, fenced_commit, fenced_rollback = s3.halted(f"halted/{every}", every)
+    assert commit * every >= 60
+    assert rollback * every >= 80
+    assert fenced_commit * every >= 90
+    assert fenced_rollback * every >= 80

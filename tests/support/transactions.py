@@ -1,0 +1,44 @@
+"""Steps of a transaction, and what a refusal of one says."""
+
+from contextlib import contextmanager
+
+import pytest
+
+
+def begin(spark):
+    return spark.sql("BEGIN").collect()[0]["transaction_id"]
+
+
+def commit(spark):
+    return spark.sql("COMMIT").collect()[0]
+
+
+def rollback(spark):
+    spark.sql("ROLLBACK").collect()
+
+
+def abandon(spark):
+    """Leaves no transaction to the next test, whatever state a failed one is in."""
+    if any(row["state"] != "INFLIGHT" for row in spark.sql("SHOW TRANSACTIONS").collect()):
+        rollback(spark)
+
+
+def condition_of(failure):
+    """The error condition, also of a JVM exception that PySpark hands on as it is."""
+    failure = getattr(failure, "java_exception", failure)
+    return failure.getCondition() if hasattr(failure, "getCondition") else None
+
+
+def is_one_of(found, condition):
+    """Whether a condition is this one, or one of its subclasses."""
+    return found is not None and (found == condition or found.startswith(condition + "."))
+
+
+@contextmanager
+def refused(condition, sql_state=None):
+    with pytest.raises(Exception) as raised:
+        yield
+    if not is_one_of(condition_of(raised.value), condition):
+        raise raised.value
+    if sql_state is not None:
+        assert getattr(raised.value, "getSqlState")() == sql_state  # noqa: B009
