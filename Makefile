@@ -20,7 +20,7 @@ TEST_JAR_SOURCES := $(shell find scala/src/test -type f)
 WHEEL_SOURCES := LICENSE versions.properties python/pyproject.toml python/hatch_build.py python/README.md \
   $(shell find python/src -not -path '*/__pycache__*')
 
-PYTHON_FOLDERS := python tests $(wildcard benchmarks)
+PYTHON_FOLDERS := python tests benchmarks docs
 REPORTS := target/test-reports
 # Two files of tests at a time; a file shares its sessions and drivers.
 BY_FILE := -n 2 --dist loadfile --no-loadscope-reorder

@@ -406,6 +406,20 @@ def test_frame_of_a_transaction_is_refused_after_it_where_the_table_is_another(s
             frame.collect()
 
 
+def test_delta_table_of_a_transaction_shows_no_old_history_after_it(spark, arena):
+    target = arena.table("plain")
+    begin(spark)
+    statement_kinds.run(spark, "insert_values", target)
+    made_inside = DeltaTable.forName(spark, target.sql)
+    before = made_inside.history().count()
+    commit(spark)
+    statement_kinds.run(spark, "add_column", target)
+    with refused("LAKESTEP_DATAFRAME_OF_ENDED_TRANSACTION", "25000"):
+        made_inside.history()
+    assert DeltaTable.forName(spark, target.sql).history().count() == before + 1
+    assert made_inside.toDF().count() == len(ids(spark, target.sql))
+
+
 def test_insert_into_a_view_that_was_made_before_begin(spark, other_session, arena):
     target = arena.table("plain")
     before = ids(spark, target.sql)

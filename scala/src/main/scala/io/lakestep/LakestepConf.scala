@@ -23,6 +23,11 @@ final case class ConfKey[T](key: String, default: T, doc: String, parse: String 
 
 object LakestepConf {
 
+  private def atLeast[N](least: N)(value: N)(implicit order: Ordering[N]): N = {
+    require(order.gteq(value, least), s"it is below $least")
+    value
+  }
+
   val Root: ConfKey[Option[String]] = ConfKey(
     "spark.lakestep.root",
     None,
@@ -50,7 +55,7 @@ object LakestepConf {
     50,
     "How often COMMIT validates again after another transaction took the next timeline entry, " +
       "and how often statements are run in all when they met conflicts.",
-    _.trim.toInt
+    text => atLeast(1)(text.trim.toInt)
   )
 
   val TimeoutMs: ConfKey[Long] = ConfKey(
@@ -58,7 +63,7 @@ object LakestepConf {
     600000L,
     "Milliseconds after which statements are not run again after a conflict, and for which " +
       "younger-waits waits at most.",
-    _.trim.toLong
+    text => atLeast(0L)(text.trim.toLong)
   )
 
   val RedoStatements: ConfKey[Boolean] = ConfKey(
@@ -81,7 +86,7 @@ object LakestepConf {
     "spark.lakestep.commit.publishThreads",
     16,
     "How many tables one process stages, checks and publishes at the same time.",
-    _.trim.toInt
+    text => atLeast(1)(text.trim.toInt)
   )
 
   val CheckpointInterval: ConfKey[Int] = ConfKey(
@@ -89,11 +94,7 @@ object LakestepConf {
     64,
     "After how many entries of the timeline a COMMIT puts a checkpoint; twice as many are kept in " +
       "memory at most.",
-    text => {
-      val entries = text.trim.toInt
-      require(entries > 0, "it is not above 0")
-      entries
-    }
+    text => atLeast(1)(text.trim.toInt)
   )
 
   val ForeignWriters: ConfKey[Option[String]] = ConfKey(

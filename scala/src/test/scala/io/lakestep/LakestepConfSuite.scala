@@ -12,10 +12,22 @@ class LakestepConfSuite extends AnyFunSuite {
     assert(missing.isEmpty)
   }
 
-  test("a value that cannot be read is refused with its key") {
-    val error = intercept[LakestepException](LakestepConf.MaxAttempts.from(_ => Some("many")))
-    assert(error.getCondition == "LAKESTEP_INVALID_SETTING")
-    assert(error.getSqlState == "22023")
-    assert(error.getMessageParameters.get("key") == LakestepConf.MaxAttempts.key)
+  test("a value that cannot be read, or means nothing, is refused with its key") {
+    import LakestepConf._
+    val refused = Seq(
+      MaxAttempts -> "many",
+      MaxAttempts -> "0",
+      TimeoutMs -> "-1",
+      PublishThreads -> "0",
+      CheckpointInterval -> "0",
+      SyncFiles -> "maybe",
+      ForeignWriters -> "some"
+    )
+    for ((setting, value) <- refused) {
+      val error = intercept[LakestepException](setting.from(_ => Some(value)))
+      assert(error.getCondition == "LAKESTEP_INVALID_SETTING")
+      assert(error.getSqlState == "22023")
+      assert(error.getMessageParameters.get("key") == setting.key)
+    }
   }
 }

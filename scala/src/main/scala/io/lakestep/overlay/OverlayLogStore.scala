@@ -13,6 +13,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.SparkEnv
 
+import org.apache.spark.sql.delta.lakestep.Callers
 import io.lakestep.{Errors, LakestepConf, RuntimeContract}
 import io.lakestep.log.{Action, ForeignWriters, LogFileName, StagedEffect}
 import io.lakestep.storage.StoreKind
@@ -127,12 +128,20 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
 
   override def listFrom(path: Path, hadoopConf: Configuration): JIterator[FileStatus] = {
     val (folder, from) = (path.getParent, path.getName)
+    checkHistory(folder)
     val listed = path.getFileSystem(hadoopConf) match {
       case overlay: OverlayFileSystem => overlay.listFrom(folder, from)
       case other =>
         other.listStatus(folder).filter(_.getPath.getName >= from).sortBy(_.getPath.getName)
     }
     listed.iterator.asJava
+  }
+
+  /** `DeltaTable.history` has no plan that could be redirected to the table as it is now. */
+  private def checkHistory(log: Path): Unit = {
+    val OverlayPath(chain, base) = OverlayPath.parse(log)
+    if (chain.segments.exists(Staging.isEnded) && Callers.isDeltaHistory)
+      throw Errors("LAKESTEP_DATAFRAME_OF_ENDED_TRANSACTION", "table" -> base.getParent.toString)
   }
 
   /** The physical file where the view holds it, else where a base table would have it. */

@@ -95,6 +95,8 @@ object Staging {
       if (ended.contains(segment)) throw notOpen(segment, "A statement") else new Staging(segment)
   )
 
+  def isEnded(segment: String): Boolean = ended.contains(segment)
+
   /** Called when the transaction has ended. */
   def close(segment: String): Unit = {
     open.compute(

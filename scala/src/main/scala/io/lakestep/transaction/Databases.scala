@@ -78,7 +78,9 @@ object Databases {
       vectors = new DeltaDeletionVectors(session.sessionState.newHadoopConf()),
       clock = Clock.system,
       ids = Ids.random,
-      observer = settings.observer.fold[CommitSteps](CommitSteps.Silent)(observer),
+      observer = LakestepConf.Observer.as(session.conf.getOption) {
+        _.fold[CommitSteps](CommitSteps.Silent)(observer)
+      },
       options = DatabaseOptions(
         maxAttempts = settings.maxAttempts,
         // The stores force nothing where they need not; a file that is gone is noticed anyway.
@@ -93,11 +95,15 @@ object Databases {
     )
 
   private def observer(className: String): CommitSteps =
-    Thread.currentThread.getContextClassLoader
-      .loadClass(className)
-      .getDeclaredConstructor()
-      .newInstance()
-      .asInstanceOf[CommitSteps]
+    try
+      Thread.currentThread.getContextClassLoader
+        .loadClass(className)
+        .getDeclaredConstructor()
+        .newInstance()
+        .asInstanceOf[CommitSteps]
+    catch {
+      case cause: ReflectiveOperationException => throw new IllegalArgumentException(cause)
+    }
 
   /** Threads that read with the settings of the session for which they work. */
   private def threads(number: Int): Executor = {
