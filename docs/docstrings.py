@@ -51,13 +51,16 @@ def docstring(node: Definition | ast.Module) -> str:
     return text
 
 
-def signature(node: ast.FunctionDef, name: str) -> str:
-    """Return a block of code: ``name(arguments) -> result``."""
+def signature(node: ast.FunctionDef) -> str:
+    """Return a block of code: ``def name(arguments) -> result``."""
+    name = node.name
     arguments = list(_arguments(node.args))
     result = "" if node.returns is None else f" -> {ast.unparse(node.returns)}"
-    line = f"{name}({', '.join(arguments)}){result}"
+    line = f"def {name}({', '.join(arguments)}){result}"
     if len(line) > _WIDTH:
-        line = "\n".join([f"{name}(", *(f"    {argument}," for argument in arguments), f"){result}"])
+        line = "\n".join(
+            [f"def {name}(", *(f"    {argument}," for argument in arguments), f"){result}"]
+        )
     decorators = "".join(f"@{decorator}\n" for decorator in _decorators(node))
     # The names of type variables are private.
     return fenced("python", decorators + re.sub(r"\b_(?=[A-Z])", "", line))

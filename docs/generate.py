@@ -1,4 +1,4 @@
-"""Write the reference pages that repeat what the code says: errors.md and settings.md.
+"""Write the reference pages that repeat what the code says: errors.md, python.md, settings.md.
 
 ``python docs/generate.py`` writes them; ``--check`` writes nothing and exits with 1 if one differs.
 """
@@ -14,12 +14,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import docstrings
+import python_page
+
 DOCS = Path(__file__).resolve().parent
 REPOSITORY = DOCS.parent
 MAIN = REPOSITORY / "scala" / "src" / "main"
 CONDITIONS = MAIN / "resources" / "lakestep-error-conditions.json"
 CONF = MAIN / "scala" / "io" / "lakestep" / "LakestepConf.scala"
-EXCEPTIONS = REPOSITORY / "python" / "src" / "lakestep" / "_errors.py"
+EXCEPTIONS = python_page.PACKAGE / "_errors.py"
 
 NOTICE = "<!-- Written by docs/generate.py. Do not edit. -->"
 
@@ -156,11 +159,13 @@ What each mode promises and costs is in [Foreign writers](foreign-writers.md).
 
 def main() -> int:
     """Write the pages, or with ``--check`` say which differ; return the exit code."""
-    parser = argparse.ArgumentParser(description="Write docs/errors.md and docs/settings.md.")
+    parser = argparse.ArgumentParser(description="Write the generated pages of docs/.")
     parser.add_argument("--check", action="store_true", help="write nothing; 1 if a page differs")
     check = parser.parse_args().check
     differs = False
-    for name, text in (("errors.md", errors_page()), ("settings.md", settings_page())):
+    pages = {"errors.md": errors_page, "python.md": python, "settings.md": settings_page}
+    for name, page in pages.items():
+        text = page()
         path = DOCS / name
         if path.is_file() and path.read_text("utf-8") == text:
             continue
@@ -216,14 +221,7 @@ def _exceptions() -> tuple[dict[str, str], dict[str, str]]:
         if key is not None
     }
     ordered = [*dict.fromkeys(by_state.values()), "LakestepError"]
-    return by_state, {kind: _first_paragraph(classes[kind]) for kind in ordered}
-
-
-def _first_paragraph(node: ast.ClassDef) -> str:
-    text = ast.get_docstring(node)
-    if text is None:
-        raise ValueError(f"{node.name} has no docstring")
-    return " ".join(text.split("\n\n")[0].split())
+    return by_state, {kind: docstrings.first_paragraph(classes[kind]) for kind in ordered}
 
 
 def _exception_for(sql_state: str, by_state: dict[str, str]) -> str:
@@ -264,6 +262,12 @@ def _message(name: str, lines: list[str], *, has_step: bool) -> list[str]:
 
 def _markdown(text: str) -> str:
     return re.sub(r"(<\w+>)", r"`\1`", text.replace("*", r"\*"))
+
+
+def python() -> str:
+    """Return python.md."""
+    conditions = json.loads(CONDITIONS.read_text("utf-8"))
+    return python_page.page(NOTICE, list(conditions), _exceptions()[0])
 
 
 class Setting(NamedTuple):

@@ -413,7 +413,7 @@ def test_delta_table_of_a_transaction_shows_no_old_history_after_it(spark, arena
     made_inside = DeltaTable.forName(spark, target.sql)
     before = made_inside.history().count()
     commit(spark)
-    statement_kinds.run(spark, "add_column", target)
+    spark.sql(f"DELETE FROM {target.sql} WHERE id = 1")
     with refused("LAKESTEP_DATAFRAME_OF_ENDED_TRANSACTION", "25000"):
         made_inside.history()
     assert DeltaTable.forName(spark, target.sql).history().count() == before + 1

@@ -59,7 +59,6 @@ def jar_path() -> str:
 
     Examples
     --------
-    >>> import lakestep
     >>> lakestep.jar_path()  # doctest: +SKIP
     '/…/site-packages/lakestep/jars/lakestep-spark_4.2_2.13-0.1.0.jar'
     """

@@ -5,11 +5,11 @@
     pyspark.errors.PySparkException
     └── LakestepError
         ├── ConflictError                   40001  another client changed what this one changed
-        ├── ResidueError                    2D000  rolled back, and what others built upon stays
+        ├── ResidueError                    2D000  rolled back, but what others built on stays
         ├── StateUnknownError               08007  COMMIT lost its answer; RECOVER finds the outcome
         ├── TransactionStateError           25xxx, 3B001  BEGIN twice, COMMIT without BEGIN, …
         ├── UnsupportedInTransactionError   0A000  refused before it did anything
-        ├── TimelineCorruptError            XX001  the timeline holds what no client writes
+        ├── TimelineCorruptError            XX001  a file of a timeline or log is damaged
         └── ConfigurationError              55000  versions, settings and JARs do not fit
 
 The SQLSTATE chooses the class, so that a condition added on the JVM needs no change here; one that
@@ -59,7 +59,7 @@ class LakestepError(PySparkException):
         return self._sql_state
 
     def getMessageParameters(self) -> dict[str, str]:
-        """Return what the message says about this case: table, version, transaction, …."""
+        """Return the parameters of the message, such as table, version and transaction."""
         return dict(self._parameters)
 
     def getMessage(self) -> str:
@@ -92,10 +92,10 @@ class ConflictError(LakestepError):
 
 
 class ResidueError(LakestepError):
-    """COMMIT met a conflict too late to take everything back: others had built upon some of it.
+    """COMMIT met a conflict so late that not all could be taken back: others had built on it.
 
-    ``getMessageParameters()["residue"]`` names the files that stay, by table. Run again, the
-    transaction would count them twice: put the tables right first.
+    ``getMessageParameters()["residue"]`` names the files that stay, by table. Put the tables right
+    first: a transaction that is run again would count these files twice.
     """
 
 
@@ -108,11 +108,11 @@ class TransactionStateError(LakestepError):
 
 
 class UnsupportedInTransactionError(LakestepError):
-    """The statement, table or store cannot be part of a transaction; it was refused untouched."""
+    """What cannot be part of a transaction. It was refused before it did anything."""
 
 
 class TimelineCorruptError(LakestepError):
-    """A file of the timeline is damaged or was not written by Lakestep."""
+    """A file of the timeline, or of a table's log, is damaged, lost or overwritten."""
 
 
 class ConfigurationError(LakestepError):

@@ -36,11 +36,11 @@ def run(
     name: str | None = None,
     isolation: str | None = None,
 ) -> _Result:
-    """Run a function as one transaction, again from its start when the commit met a conflict.
+    """Run a function as one transaction, and again from its start after a conflict.
 
     Each attempt is a transaction of its own on a new snapshot; nothing of an earlier one remains.
-    Whatever else `fn` does, it does again at each attempt. Between attempts it waits for a random
-    time that grows, so that clients which disturb one another move apart.
+    Whatever else `fn` does, it does again at each attempt. Between attempts there is a random wait,
+    from a range that doubles up to 5 seconds.
 
     Parameters
     ----------
@@ -66,16 +66,20 @@ def run(
         The conflict of the last attempt.
     ResidueError
         A rollback left something, so it is not run again.
-    Exception
-        Whatever `fn` raises; the transaction is rolled back and not run again.
     StateUnknownError
         The outcome of a commit is not known, so it is not run again: `lakestep.recover` finds it.
+    ValueError
+        `attempts` is below 1.
+    Exception
+        Whatever `fn` raises; the transaction is rolled back and not run again.
 
     Examples
     --------
     >>> def move(txn):  # doctest: +SKIP
     ...     spark.sql("UPDATE stock SET n = n - 1 WHERE item = 'apple'")
     ...     spark.sql("INSERT INTO sales VALUES ('apple', current_timestamp())")
+
+
     >>> lakestep.run(spark, move, attempts=20)  # doctest: +SKIP
     """
     if attempts < 1:

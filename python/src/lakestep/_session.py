@@ -61,8 +61,9 @@ def configure(
 
     Examples
     --------
-    >>> from pyspark.sql import SparkSession
     >>> import lakestep
+    >>> from pyspark.sql import SparkSession
+
     >>> spark = lakestep.configure(SparkSession.builder).getOrCreate()  # doctest: +SKIP
     """
     user = _UserSettings(builder)

@@ -57,15 +57,12 @@ class Transaction:
 
     @property
     def is_open(self) -> bool:
-        """Whether neither `commit` nor `rollback` of this object has been called."""
+        """Whether neither `commit` nor `rollback` of this object was called yet."""
         return self._is_open
 
     @property
     def entry(self) -> int | None:
-        """The timeline entry of a committed transaction; None before, and if nothing was written.
-
-        After it the database has this version.
-        """
+        """The entry of the committed transaction in the timeline; None if it wrote nothing."""
         return self._entry
 
     def commit(self) -> None:
@@ -132,9 +129,9 @@ def transaction(
 ) -> Iterator[Transaction]:
     """Run the body of a ``with`` statement as one transaction over all Delta tables.
 
-    A clean exit commits; an exception rolls back and is raised again as it was. If the rollback
-    fails too, its error is added to the exception as a note. A body that has called
-    `Transaction.commit` or `Transaction.rollback` itself is left as it is.
+    A clean exit commits. An exception rolls back and is raised again as it was; if the rollback
+    fails too, its error is added to the exception as a note. Nothing more is done after a body that
+    has called `Transaction.commit` or `Transaction.rollback` itself.
 
     Parameters
     ----------
@@ -148,8 +145,8 @@ def transaction(
         have changed, so that the transactions of this level are as if run one after another.
         Default: ``spark.lakestep.isolationLevel``, which is ``SNAPSHOT``.
     read_only : bool, optional
-        Refuse every write, and put nothing on any store: read permissions are enough. It helps no
-        unfinished transaction of others, and so may read an earlier snapshot than one that writes.
+        Refuse every write, and put nothing on any store: read permissions are enough. It finishes
+        no transaction of another client, and so may read an earlier snapshot than one that writes.
 
     Yields
     ------
@@ -214,10 +211,18 @@ def _add_note(error: BaseException, note: str) -> None:
 
 @dataclass(frozen=True)
 class Recovered:
-    """An unfinished transaction that `recover` brought to its end.
+    """A transaction that a client left in flight, and what `recover` made of it.
 
-    `residue` says what of a rolled back transaction could not be separated from foreign commits
-    that build on it; it is empty otherwise.
+    Attributes
+    ----------
+    entry : int
+        Its entry in the timeline.
+    transaction_id : str
+        Its id.
+    outcome : str
+        ``COMPLETED``, ``ROLLED_BACK``, or ``FAILED:`` and why it could not be finished from here.
+    residue : str
+        What stays of one that was rolled back, because others had built on it; else empty.
     """
 
     entry: int
@@ -227,7 +232,7 @@ class Recovered:
 
 
 def recover(spark: SparkSession) -> list[Recovered]:
-    """Finish every transaction of the timeline that its client left unfinished.
+    """Finish every transaction that a client left in flight: commit it in all tables, or in none.
 
     Any client may call this at any time, also several at once: they agree on each outcome.
 
@@ -239,7 +244,8 @@ def recover(spark: SparkSession) -> list[Recovered]:
     Returns
     -------
     list of Recovered
-        In timeline order; empty if nothing was left unfinished.
+        Those that it finished, oldest first, then those that it could not. Empty if nothing was in
+        flight.
     """
     _session.meet(spark)
     return [

@@ -2,7 +2,7 @@ package io.lakestep.commit
 
 import org.scalatest.funsuite.AnyFunSuite
 
-/** How often a transaction asks the store: the formulas of PROTOCOL.md, "Requests". */
+/** How often a transaction asks the store: the formulas of docs/protocol/requests.md. */
 final class RequestsSuite extends AnyFunSuite {
 
   /** Tables that are bound, each changed by one transaction before. */

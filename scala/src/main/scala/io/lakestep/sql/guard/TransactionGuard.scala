@@ -17,7 +17,7 @@ import io.lakestep.transaction.Transactions
  * table by its own path instead of the overlay's, and one that holds it by a connector of Delta's
  * that nobody can watch. Nodes inside commands are judged as well.
  *
- * Three places are needed, as no single one sees every plan (PROTOCOL.md, "Guard"):
+ * Three places are needed, as no single one sees every plan (docs/protocol/guard.md):
  *   1. the end of the analysis, for each statement and each DataFrame operation;
  *   1. the start of the analysis, for the nodes on which Spark acts during the analysis;
  *   1. the start of the execution, for a DataFrame analysed before BEGIN: Spark does not analyse
