@@ -5,9 +5,9 @@ from pathlib import Path
 import deltalake
 import pytest
 from delta.tables import DeltaTable
-from test_crash import AFTER, BEFORE, kill_at, start_transaction
 
 from driver import TIMEOUT_S, DriverError
+from kills import AFTER, BEFORE, kill_at, start_transaction
 from lake import FEATURE, Lake, append, header, is_fenced, rewrite
 from process import CallFailed
 
