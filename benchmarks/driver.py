@@ -45,9 +45,9 @@ class Driver(Process):
             folder=folder,
         )
 
-    def start(self, method: str, **arguments: object) -> Future[Any]:  # type: ignore[override]
+    def start(self, method: str, **arguments: object) -> Future[Any]:
         """Begin a call; return the future of its value."""
-        return super().start(method, arguments)
+        return self.send(method, arguments)
 
     def call(self, method: str, **arguments: object) -> Any:  # noqa: ANN401
         """Do a call and return its value."""

@@ -74,7 +74,7 @@ class Session:
 
     def start(self, function, **arguments):
         """Call a function of the driver; return the future of its answer."""
-        return self.driver.start(self._name, self._settings, function, arguments)
+        return self.driver.send(self._name, self._settings, function, arguments)
 
     def call(self, function, **arguments):
         return self.start(function, **arguments).result(TIMEOUT_S)
@@ -114,7 +114,7 @@ class Driver(Process):
         return Halts(self._order, self._folder, steps)
 
     def _order(self, at, folder):
-        self.start("orders", {}, "driver:order", {"at": at, "folder": folder}).result(TIMEOUT_S)
+        self.send("orders", {}, "driver:order", {"at": at, "folder": folder}).result(TIMEOUT_S)
 
 
 class Pool:

@@ -1,6 +1,5 @@
 """HDFS on this machine: a name node and a data node in a JVM, and how tests look into it."""
 
-import subprocess
 from pathlib import Path
 
 import pyspark
@@ -8,44 +7,28 @@ import pyspark
 from driver import TEST_JAR
 from fast_start import OPTIONS
 from lake import append, rows_of
+from process import Program
 
 JARS = TEST_JAR.parent / "hdfs-jars"
 
 
-class Hdfs:
+class Hdfs(Program):
     """A cluster with one data node. A context manager."""
 
     def __init__(self, folder):
         self._folder = folder
-        self._log = (folder / "hdfs.log").open("w+")
         spark = Path(pyspark.__file__).parent / "jars"
-        scratch = folder / "cluster"
-        self._process = subprocess.Popen(
-            [
-                "java",
-                "-Xmx512m",
-                *OPTIONS.split(),
-                "-cp",
-                f"{TEST_JAR}:{JARS}/*:{spark}/*",
-                "io.lakestep.testing.MiniHdfs",
-                str(scratch),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
+        super().__init__(
+            *("java", "-Xmx512m", *OPTIONS.split(), "-cp", f"{TEST_JAR}:{JARS}/*:{spark}/*"),
+            *("io.lakestep.testing.MiniHdfs", str(folder / "cluster")),
+            log=folder / "hdfs.log",
         )
 
     def __enter__(self):
-        assert self._process.stdout is not None
-        said = (line.split() for line in self._process.stdout)
+        said = (line.split() for line in self.lines())
         self.uri = next((line[1].rstrip("/") for line in said if line[:1] == ["HDFS"]), None)
-        assert self.uri, Path(self._log.name).read_text()
+        assert self.uri, self.log.read_text()
         return self
-
-    def __exit__(self, *_):
-        self._process.kill()
-        self._process.wait()
 
     # The tables, as delta-rs sees them; it reads copies, as it has no client for HDFS.
 

@@ -38,8 +38,8 @@ class PlainDelta(Process):
             environment={k: v for k, v in os.environ.items() if not k.startswith("PYSPARK_")},
         )
 
-    def start(self, request, **arguments):  # type: ignore[override]
-        return super().start(request, arguments)
+    def start(self, request, **arguments):
+        return self.send(request, arguments)
 
     def ask(self, request, **arguments):
         return self.start(request, **arguments).result()

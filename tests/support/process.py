@@ -1,7 +1,7 @@
-"""A Python program in a process of its own, which takes calls over a pipe and can be killed.
+"""Programs in processes of their own, which can be stopped and killed: `Program`.
 
-`Process` is the caller's end; the program takes its calls from `calls`. A call and its answer are
-a line of JSON each, with the call's number; several calls may be under way.
+A `Process` is a Python program that takes calls over a pipe, from `calls`. A call and its answer
+are a line of JSON each, with the call's number; several calls may be under way.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-Self = TypeVar("Self", bound="Process")
+Self = TypeVar("Self", bound="Program")
 Answer = Callable[[Any, Any], None]
 
 
@@ -35,8 +35,70 @@ class CallFailed(Exception):
     """What the program said of a call that failed."""
 
 
-class Process:
-    """A running program. A context manager, which ends it."""
+class Program:
+    """A running program and its children, a JVM for one. A context manager, which kills them."""
+
+    def __init__(
+        self,
+        *command: str,
+        log: Path,
+        pipes: bool = True,
+        environment: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        """Start the program, its messages in `log`; without `pipes` also what it prints."""
+        self.log = log
+        with log.open("w") as messages:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE if pipes else None,
+                stdout=subprocess.PIPE if pipes else messages,
+                stderr=messages,
+                cwd=folder,
+                env=None if environment is None else dict(environment),
+                start_new_session=True,
+                text=True,
+            )
+
+    def lines(self) -> Iterator[str]:
+        """What the program prints, until it ends."""
+        assert self._process.stdout is not None
+        return iter(self._process.stdout)
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        """SIGKILL to all of them; returns when the program is gone."""
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+
+    def freeze(self) -> None:
+        """SIGSTOP to all of them."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+
+class Process(Program):
+    """A Python program that takes calls. A context manager, which ends it."""
 
     def __init__(
         self,
@@ -48,25 +110,15 @@ class Process:
         folder: Path | None = None,
     ) -> None:
         """Start the program, with its messages in `log`; `error` makes exceptions of failures."""
-        self.log = log
+        command = (sys.executable, str(program), *arguments)
+        super().__init__(*command, log=log, environment=environment, folder=folder)
         self._error = error
-        with log.open("w") as messages:
-            self._process = subprocess.Popen(
-                [sys.executable, str(program), *arguments],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=messages,
-                cwd=folder,
-                env=None if environment is None else dict(environment),
-                start_new_session=True,
-                text=True,
-            )
         self._numbers = count()
         self._lock = threading.Lock()
         self._pending: dict[int, Future[Any]] = {}
         threading.Thread(target=self._receive, daemon=True).start()
 
-    def start(self, *call: object) -> Future[Any]:
+    def send(self, *call: object) -> Future[Any]:
         """Begin a call; return the future of its answer."""
         future: Future[Any] = Future()
         assert self._process.stdin is not None
@@ -82,8 +134,7 @@ class Process:
         return future
 
     def _receive(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
+        for line in self.lines():
             number, value, error = json.loads(line)
             future = self._pending.pop(number)
             if error is None:
@@ -95,34 +146,11 @@ class Process:
         for future in pending.values():
             future.set_exception(Died(f"see {self.log}"))
 
-    @property
-    def is_alive(self) -> bool:
-        return self._process.poll() is None
-
-    def kill(self) -> None:
-        """SIGKILL to the program and its children, a JVM for one; returns when it is gone."""
-        self._signal(signal.SIGKILL)
-        self._process.wait()
-
-    def freeze(self) -> None:
-        """SIGSTOP to all of them."""
-        self._signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        self._signal(signal.SIGCONT)
-
-    def _signal(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
-
     def close(self) -> None:
         """Let the program finish what it is doing, and end."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()
-
-    def __enter__(self: Self) -> Self:
-        return self
 
     def __exit__(
         self,

@@ -5,10 +5,10 @@ import os
 import shutil
 import socket
 import subprocess
-from pathlib import Path
 
 import boto3
 
+from process import Program
 from s3 import BUCKET, Bucket
 
 ROOT = ("root", "root-secret")
@@ -27,7 +27,7 @@ class Gateways:
         self._program = program
         self._folder = folder
         self._options = options
-        self._processes = []
+        self._running = []
         self._number = number
         for name in ("data", "iam"):
             (folder / name).mkdir(parents=True)
@@ -38,28 +38,24 @@ class Gateways:
         return self
 
     def __exit__(self, *_):
-        for process in self._processes:
-            process.kill()
-            process.wait()
+        for gateway in self._running:
+            gateway.kill()
 
     def _start(self, number):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        log = (self._folder / f"gateway{number}.log").open("w+")
-        process = subprocess.Popen(
-            [
-                *(self._program, "--port", f"127.0.0.1:{port}", "--quiet"),
-                *("--iam-dir", str(self._folder / "iam")),
-                *("posix", *self._options, str(self._folder / "data")),
-            ],
-            env={"ROOT_ACCESS_KEY": ROOT[0], "ROOT_SECRET_KEY": ROOT[1]},
-            stdout=log,
-            stderr=log,
+        gateway = Program(
+            *(self._program, "--port", f"127.0.0.1:{port}", "--quiet"),
+            *("--iam-dir", str(self._folder / "iam")),
+            *("posix", *self._options, str(self._folder / "data")),
+            log=self._folder / f"gateway{number}.log",
+            pipes=False,
+            environment={"ROOT_ACCESS_KEY": ROOT[0], "ROOT_SECRET_KEY": ROOT[1]},
         )
-        self._processes.append(process)
+        self._running.append(gateway)
         while True:
-            assert process.poll() is None, Path(log.name).read_text()
+            assert gateway.is_alive, gateway.log.read_text()
             try:
                 socket.create_connection(("127.0.0.1", port)).close()
                 return f"http://127.0.0.1:{port}"

@@ -15,6 +15,7 @@ import table_kinds
 import table_state
 from arena import head, read_by_delta_rs
 from lake import FEATURE, Lake, append, header, is_fenced, rewrite
+from process import CallFailed
 from transactions import begin, commit, refused, rollback
 
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("interpreted", "no_transaction_left")]
@@ -67,7 +68,7 @@ def test_writers_without_lakestep_are_refused_and_readers_go_on(spark, plain, ar
         "ALTER TABLE {} ADD COLUMN x INT",
         OPEN,
     ):
-        with pytest.raises(AssertionError, match=f"UNSUPPORTED_FEATURES_FOR_WRITE.*{FEATURE}"):
+        with pytest.raises(CallFailed, match=f"UNSUPPORTED_FEATURES_FOR_WRITE.*{FEATURE}"):
             plain.ask("sql", text=statement.format(f"delta.`{table.path}`"))
     assert head(table.path) == version
     assert plain.ask("sql", text=f"SELECT id, v FROM delta.`{table.path}`") == before

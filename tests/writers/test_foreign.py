@@ -4,9 +4,9 @@ from pathlib import Path
 
 import deltalake
 import pytest
-from test_crash import commit_steps
 
 from driver import FAST_PATHS, TIMEOUT_S, DriverError
+from kills import commit_steps
 from lake import Lake, append, rewrite
 from transactions import commit, refused, rollback
 

@@ -5,10 +5,11 @@ from pathlib import Path
 import deltalake
 import pytest
 from delta.tables import DeltaTable
-from test_crash import AFTER, BEFORE, kill_at, start_transaction
 
 from driver import TIMEOUT_S, DriverError
+from kills import AFTER, BEFORE, kill_at, start_transaction
 from lake import FEATURE, Lake, append, header, is_fenced, rewrite
+from process import CallFailed
 
 MODE = "ALTER TABLE {} SET TBLPROPERTIES ('lakestep.foreignWriters' = 'reserve')"
 
@@ -47,7 +48,7 @@ def test_while_it_is_published_others_read_and_cannot_write(drivers, plain, lake
             for write in (lambda p=path: append(p, (9, "foreign")), lambda p=path: rewrite(p, 1)):
                 with pytest.raises(deltalake.exceptions.DeltaError, match=FEATURE):
                     write()
-            with pytest.raises(AssertionError, match=f"UNSUPPORTED_FEATURES_FOR_WRITE.*{FEATURE}"):
+            with pytest.raises(CallFailed, match=f"UNSUPPORTED_FEATURES_FOR_WRITE.*{FEATURE}"):
                 plain.ask("sql", text=f"DELETE FROM delta.`{path}` WHERE id = 1")
             assert lake.rows(path) == BEFORE
             assert len(plain.ask("sql", text=f"SELECT * FROM delta.`{path}`")) == len(BEFORE)

@@ -1,8 +1,8 @@
 """Write a database with the JAR of a checkout, in every state that a later JAR has to go on from.
 
-``PYTHONPATH=<checkout>/python/src:<checkout>/tests python tests/atomicity/compat/make.py NAME``
-makes ``NAME.tar.gz`` beside this file. Paths inside are absolute, so it is written, and read, at
-one place.
+``PYTHONPATH=<checkout>/python/src:<folder of its driver.py> python make.py NAME`` makes
+``NAME.tar.gz`` beside this file. Paths inside are absolute, so it is written, and read, at one
+place.
 """
 
 from __future__ import annotations
