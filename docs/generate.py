@@ -75,13 +75,13 @@ JARs. It sets the catalog, the file system and the log stores where you did not.
 - **A session's settings are its own.** Two sessions of one driver may have different ones.
 - **The settings of a transaction are those at `BEGIN`.** A `SET` inside the transaction counts for
   the next one. What is read later:
-  - The limits of running statements again are read at `COMMIT`:
-    `spark.lakestep.commit.redoStatements`, and for this use `spark.lakestep.commit.maxAttempts` and
-    `spark.lakestep.commit.timeoutMs`. A block in one call (`BEGIN; …; COMMIT`) reads the last two
-    when it starts, and is run again whatever `redoStatements` is.
-  - Three are read by the statement that needs them: `spark.lakestep.reuseSnapshots` when the
-    transaction first meets a table, `spark.lakestep.foreignWriters` when it writes a table on S3,
-    and `spark.lakestep.commit.syncFiles` once more for the log file that the statement writes.
+    - The limits of running statements again are read at `COMMIT`:
+      `spark.lakestep.commit.redoStatements`, and for this use `spark.lakestep.commit.maxAttempts`
+      and `spark.lakestep.commit.timeoutMs`. A block in one call (`BEGIN; …; COMMIT`) reads the last
+      two when it starts, and is run again whatever `redoStatements` is.
+    - Three are read by the statement that needs them: `spark.lakestep.reuseSnapshots` when the
+      transaction first meets a table, `spark.lakestep.foreignWriters` when it writes a table on S3,
+      and `spark.lakestep.commit.syncFiles` once more for the log file that the statement writes.
 - **Hadoop settings** (`fs.*`, credentials among them) with which timeline and tables are read and
   written at `BEGIN`, `COMMIT` and `RECOVER` are those of the first session of the process with the
   same root and the same commit settings: `spark.lakestep.commit.*` but `redoStatements`, and
