@@ -10,7 +10,7 @@ import pytest
 
 from transactions import abandon, condition_of
 
-TOP = Path(__file__).resolve().parents[1]
+TOP = Path(__file__).resolve().parents[2]
 DOCS = TOP / "docs"
 SQL = DOCS / "sql.md"
 MAIN = TOP / "scala" / "src" / "main"
