@@ -82,10 +82,11 @@ JARs. It sets the catalog, the file system and the log stores where you did not.
     - Three are read by the statement that needs them: `spark.lakestep.reuseSnapshots` when the
       transaction first meets a table, `spark.lakestep.foreignWriters` when it writes a table on S3,
       and `spark.lakestep.commit.syncFiles` once more for the log file that the statement writes.
-- **Hadoop settings** (`fs.*`, credentials among them) with which timeline and tables are read and
-  written at `BEGIN`, `COMMIT` and `RECOVER` are those of the first session of the process with the
-  same root and the same commit settings: `spark.lakestep.commit.*` but `redoStatements`, and
-  `spark.lakestep.timeline.checkpointInterval`.
+- **Hadoop settings** (`fs.*`, with credentials). `BEGIN`, `COMMIT` and `RECOVER` use those of the
+    **first** session of the process that has the same root and the same commit settings
+    (`spark.lakestep.commit.*` without `redoStatements`, and
+    `spark.lakestep.timeline.checkpointInterval`). Users with credentials of their own need a driver
+    each.
 """
 
 SETTINGS_TAIL = """\
@@ -118,8 +119,8 @@ something else: by it you vouch for those who write tables on S3.
 
 | value | other writers |
 |---|---|
-| `allow` (as if the property were not there) | may commit at any moment |
-| `reserve` | may commit, but not while a transaction over several tables is published |
+| `allow` (the default; stated for a table on S3 it also says that you vouch for its other writers) | may commit at any moment |
+| `reserve` | may commit, but not while a transaction over several tables is being published |
 | `forbid` | are refused by their own engine; they go on reading |
 
 ```sql

@@ -100,7 +100,10 @@ class ResidueError(LakestepError):
 
 
 class StateUnknownError(LakestepError):
-    """The store did not say whether COMMIT took effect. `lakestep.recover` finds out."""
+    """The store did not say whether COMMIT took effect.
+
+    `lakestep.recover` decides it if it is in flight; ``DESCRIBE TRANSACTION`` then tells.
+    """
 
 
 class TransactionStateError(LakestepError):

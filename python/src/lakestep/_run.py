@@ -67,7 +67,8 @@ def run(
     ResidueError
         A rollback left something, so it is not run again.
     StateUnknownError
-        The outcome of a commit is not known, so it is not run again: `lakestep.recover` finds it.
+        The outcome of a commit is not known, so it is not run again: `lakestep.recover`
+        decides it if it is in flight.
     ValueError
         `attempts` is below 1.
     Exception

@@ -78,7 +78,8 @@ class Transaction:
         ResidueError
             A conflict came so late that something stays; see the message before running it again.
         StateUnknownError
-            The outcome is not known yet; `lakestep.recover` finds it.
+            The outcome is not known yet; `lakestep.recover` decides it if it is in
+            flight.
         TransactionStateError
             The transaction has ended already; a later one of the session stays as it is.
         """
