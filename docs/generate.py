@@ -119,7 +119,7 @@ something else: by it you vouch for those who write tables on S3.
 
 | value | other writers |
 |---|---|
-| `allow` (the default; stated for a table on S3 it also says that you vouch for its other writers) | may commit at any moment |
+| `allow` (the default) | may commit at any moment; on S3 you vouch for them by stating it |
 | `reserve` | may commit, but not while a transaction over several tables is being published |
 | `forbid` | are refused by their own engine; they go on reading |
 
