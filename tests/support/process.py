@@ -134,17 +134,19 @@ class Process(Program):
         return future
 
     def _receive(self) -> None:
-        for line in self.lines():
-            number, value, error = json.loads(line)
-            future = self._pending.pop(number)
-            if error is None:
-                future.set_result(value)
-            else:
-                future.set_exception(self._error(error))
-        with self._lock:
-            pending, self._pending = self._pending, {}
-        for future in pending.values():
-            future.set_exception(Died(f"see {self.log}"))
+        try:
+            for line in self.lines():
+                number, value, error = json.loads(line)
+                future = self._pending.pop(number)
+                if error is None:
+                    future.set_result(value)
+                else:
+                    future.set_exception(self._error(error))
+        finally:
+            with self._lock:
+                pending, self._pending = self._pending, {}
+            for future in pending.values():
+                future.set_exception(Died(f"see {self.log}"))
 
     def close(self) -> None:
         """Let the program finish what it is doing, and end."""
@@ -168,7 +170,7 @@ class Process(Program):
 def calls() -> Iterator[tuple[list[Any], Answer]]:
     """The calls that a program gets, each with the function that answers it, from any thread.
 
-    What the program prints goes to its log.
+    What the program and its children print from now on goes to its log.
     """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -178,9 +180,8 @@ def calls() -> Iterator[tuple[list[Any], Answer]]:
         with lock:
             print(json.dumps([number, value, error], default=str), file=answers, flush=True)
 
-    for line in sys.stdin:
-        number, *call = json.loads(line)
-        yield call, functools.partial(answer, number)
+    lines = (json.loads(line) for line in sys.stdin)
+    return ((call, functools.partial(answer, number)) for number, *call in lines)
 
 
 class Halts:
