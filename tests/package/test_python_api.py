@@ -80,6 +80,21 @@ def test_function_that_never_wins_raises_its_conflict(spark, other_session, tabl
     assert rows(spark, name) == [(1, "ayyy"), (2, "b")]
 
 
+def test_function_that_has_committed_is_not_run_again(spark, other_session, table, rows):
+    name, other = table("committed_inside"), table("conflict_later")
+
+    def add(txn):
+        spark.sql(f"INSERT INTO {name} VALUES (3, 'once')")
+        txn.commit()
+        with lakestep.transaction(spark):
+            spark.sql(f"UPDATE {other} SET v = concat(v, 'x') WHERE id = 1")
+            other_session.sql(f"UPDATE {other} SET v = concat(v, 'y') WHERE id = 1")
+
+    with pytest.raises(lakestep.ConflictError):
+        lakestep.run(spark, add)
+    assert rows(spark, name) == [(1, "a"), (2, "b"), (3, "once")]
+
+
 def test_function_that_fails_by_itself_is_not_run_again(spark, table, rows):
     name, seen = table("fails_alone"), []
 

@@ -250,6 +250,53 @@ def test_header_that_the_rows_were_not_written_under_is_refused_and_the_rest_com
     assert comparable(arena.state(target.path, since)) == comparable(expected.result()["state"])
 
 
+MATCHES_NOTHING = (
+    "MERGE INTO {t} t USING (SELECT 1 AS id, 5 AS x) s ON t.id = s.id"
+    " WHEN MATCHED AND s.x > 1000 THEN UPDATE SET n = 0"
+)
+
+
+def test_merge_that_changes_no_row_shows_none_in_the_feed(spark, arena):
+    target = arena.table("change_data_feed")
+    since = head(target.path)
+    begin(spark)
+    statement_kinds.run(spark, MATCHES_NOTHING, target)
+    try:
+        statement_kinds.run(spark, FILES["append"], target)
+    except Exception as failure:
+        assert condition_of(failure) == "LAKESTEP_UNSUPPORTED_COMBINATION.CHANGE_DATA_FEED"
+    commit(spark)
+    state = arena.state(target.path, since)
+    assert {json.loads(change)[-1] for change in state["changes"]} <= {"insert"}
+
+
+def test_feed_by_its_older_name_is_not_switched_on_beside_changes(spark, arena):
+    target = arena.table("plain")
+    begin(spark)
+    statement_kinds.run(spark, FILES["change"], target)
+    with refused("LAKESTEP_UNSUPPORTED_COMBINATION.FEED_SWITCHED", "0A000"):
+        statement_kinds.run(spark, property_("delta.enableChangeDataCapture", "true"), target)
+    commit(spark)
+
+
+@pytest.mark.parametrize("how", ["CACHE TABLE", "frame"])
+def test_cached_data_does_not_show_a_statement_that_was_taken_back(spark, table, how):
+    one, two, kept = table("cached_one"), table("cached_two"), table("kept", rows=())
+    begin(spark)
+    cached = spark.table(one)
+    spark.sql(f"CACHE TABLE {one}") if how == "CACHE TABLE" else cached.cache().count()
+    with pytest.raises(Exception, match="stop"):
+        spark.sql(
+            f"FROM (SELECT id FROM range(1)) INSERT INTO {one} SELECT 66, 'phantom'"
+            f" INSERT INTO {two} SELECT IF(id >= 0, raise_error('stop'), 1), 'x'"
+        )
+    assert sorted(row["id"] for row in spark.table(one).collect()) == [1, 2]
+    spark.sql(f"INSERT INTO {kept} SELECT * FROM {one}")
+    commit(spark)
+    assert sorted(row["id"] for row in spark.table(kept).collect()) == [1, 2]
+    spark.catalog.clearCache()
+
+
 def test_refused_statement_leaves_nothing_that_refuses_the_next(spark, arena):
     target = arena.table("plain")
     begin(spark)

@@ -77,3 +77,17 @@ def test_transaction_of_the_outer_session_is_refused_inside_a_batch(spark, table
     with lakestep.transaction(spark):
         spark.sql(f"INSERT INTO {one} VALUES (1, 'a')")
     assert spark.table(one).count() == 1
+
+
+def test_statement_on_a_closed_table_is_a_transaction_of_its_own_inside_a_batch(
+    spark, table, tmp_path
+):
+    source, closed = table("source_of_closed"), table("closed_in_batch", ())
+    spark.sql(f"ALTER TABLE {closed} SET TBLPROPERTIES ('lakestep.foreignWriters' = 'forbid')")
+
+    def insert(batch, _):
+        batch.createOrReplaceTempView("batch")
+        batch.sparkSession.sql(f"INSERT INTO {closed} SELECT * FROM batch")
+
+    run(spark, source, insert, tmp_path)
+    assert spark.table(closed).count() == 2

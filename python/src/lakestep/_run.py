@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tenacity import (
     Retrying,
-    retry_if_exception_type,
+    retry_if_exception,
     stop_after_attempt,
     stop_after_delay,
     stop_never,
@@ -63,7 +63,8 @@ def run(
     Raises
     ------
     ConflictError
-        The conflict of the last attempt.
+        The conflict of the last attempt. Or one that `fn` met after it had committed its
+        transaction, which is not run again.
     ResidueError
         A rollback left something, so it is not run again.
     StateUnknownError
@@ -89,12 +90,19 @@ def run(
         stop_never if timeout_s is None else stop_after_delay(timeout_s)
     )
 
+    last: list[Transaction] = []
+
     def attempt() -> _Result:
         with transaction(spark, name, isolation=isolation) as txn:
+            last[:] = [txn]
             return fn(txn)
 
+    def is_rolled_back(error: BaseException) -> bool:
+        # A function may commit by itself, and meet a conflict in what it does after that.
+        return isinstance(error, ConflictError) and not any(txn.entry for txn in last)
+
     return Retrying(
-        retry=retry_if_exception_type(ConflictError),
+        retry=retry_if_exception(is_rolled_back),
         stop=stop,
         wait=wait_random_exponential(multiplier=_FIRST_WAIT_S, max=_LONGEST_WAIT_S),
         reraise=True,

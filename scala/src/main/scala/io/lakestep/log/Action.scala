@@ -152,11 +152,12 @@ final case class MetaData(body: ObjectNode) extends Action {
 
   /**
    * Whether files that were written under this metadata can be read under another: the same
-   * partitioning, and every column is still there with its type and its name inside the files, and
-   * may be null if it might before.
+   * partitioning, no further CHECK constraint, and every column is still there with its type, its name
+   * inside the files and the same conditions on its values, and may be null if it might before.
    */
   def isFitFor(later: MetaData): Boolean =
     body.path("partitionColumns") == later.body.path("partitionColumns") &&
+      later.constraints.toSet.subsetOf(constraints.toSet) &&
       property(MetaData.Mapping) == later.property(MetaData.Mapping) && {
         val there = later.columns
         columns.forall { case (name, (column, isNullable)) =>
@@ -164,19 +165,31 @@ final case class MetaData(body: ObjectNode) extends Action {
         }
       }
 
-  /** By name: type, and what maps the column to its name inside the files; whether it may be null. */
+  private def constraints: Map[String, String] =
+    properties.filter { case (key, _) => key.startsWith(MetaData.Constraints) }
+
+  /** By name: type, name inside the files, and what its values must be; whether it may be null. */
   private def columns: Map[String, (Seq[JsonNode], Boolean)] =
     try
       Json.parse(schema).path("fields").elements.asScala.map {
         field =>
-          val mapping = field.path("metadata").path("delta.columnMapping.physicalName")
+          val told = MetaData.OfValues.map(key => field.path("metadata").path(key))
           val isNullable = field.path("nullable").asBoolean(true)
-          field.path("name").asText -> (Seq(field.path("type"), mapping) -> isNullable)
+          field.path("name").asText -> ((field.path("type") +: told) -> isNullable)
       }.toMap
     catch { case _: java.io.IOException => Map.empty }
 }
 
 object MetaData {
+  private val Constraints = "delta.constraints."
+
+  /** What a column's metadata says of the values in the files. */
+  private val OfValues = Seq(
+    "delta.columnMapping.physicalName",
+    "__CHAR_VARCHAR_TYPE_STRING",
+    "delta.invariants",
+    "delta.generationExpression"
+  )
   private val Mapping = "delta.columnMapping.mode"
   private val TypeChanges = "delta.typeChanges"
   private val TypeChangeVersion = "tableVersion"
@@ -287,6 +300,12 @@ final case class CommitInfo(body: ObjectNode) extends Action {
   def timestampMs: Option[Long] = long("timestamp")
   def inCommitTimestampMs: Option[Long] = long("inCommitTimestamp")
   def isBlindAppend: Boolean = flag("isBlindAppend", default = false)
+
+  /** A MERGE that changed no row, of whose files Delta's change feed shows nothing for that reason. */
+  def isIdleMerge: Boolean = operation.contains("MERGE") &&
+    Seq("Inserted", "Updated", "Deleted").forall { rows =>
+      body.path("operationMetrics").path(s"numTargetRows$rows").asText == "0"
+    }
 
   /** Our mark, when this commit is one of ours. */
   def mark: Option[CommitMark] =

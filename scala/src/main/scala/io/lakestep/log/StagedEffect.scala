@@ -11,6 +11,7 @@ import io.lakestep.{Errors, LakestepException}
  * @param hasFilesWithoutRowIds whether a file that it adds has no row id
  * @param metaData the last metadata that it holds; `protocol` likewise
  * @param hasInfo whether it holds `commitInfo`
+ * @param isIdleMerge whether it is a MERGE that rewrote files and changed no row
  * @param mode what that says of `lakestep.foreignWriters`; see `ForeignWriters.named`
  * @param fault why it cannot be published at all, if so
  */
@@ -21,6 +22,7 @@ final case class StagedEffect(
     metaData: Option[MetaData] = None,
     protocol: Option[Protocol] = None,
     hasInfo: Boolean = false,
+    isIdleMerge: Boolean = false,
     mode: Option[Option[String]] = None,
     fault: Option[Unpublishable] = None) {
 
@@ -43,7 +45,12 @@ final case class StagedEffect(
       copy(hasChangeFiles = true, fault = fault.orElse(overlayPath(change.path)))
     case m: MetaData => copy(metaData = Some(m))
     case p: Protocol => copy(protocol = Some(p))
-    case info: CommitInfo => copy(hasInfo = true, mode = ForeignWriters.named(info))
+    case info: CommitInfo =>
+      copy(
+        hasInfo = true,
+        isIdleMerge = info.isIdleMerge,
+        mode = ForeignWriters.named(info)
+      )
     case Other(kind, _) => copy(fault = fault.orElse(Some(Unpublishable.UnknownAction(kind))))
     case _: SetTransaction | _: DomainMetadata => this
   }
@@ -129,7 +136,8 @@ object StatementKind {
 /** Whether one commit can say what several staged commits did. */
 object OneCommit {
 
-  private val FeedProperty = "delta.enableChangeDataFeed"
+  /** The second is Delta's older name. */
+  private val FeedProperties = Seq("delta.enableChangeDataFeed", "delta.enableChangeDataCapture")
   private val RowTrackingFeature = "rowTracking"
 
   /** The header that a reader sees above a staged commit, as far as it is known. */
@@ -140,7 +148,8 @@ object OneCommit {
       effect.protocol.map(p => protocol.fold(p)(_ union p)).orElse(protocol)
     )
 
-    def hasFeed: Boolean = metaData.exists(_.isOn(FeedProperty))
+    def hasFeed: Boolean =
+      metaData.exists(m => FeedProperties.find(m.property(_).isDefined).exists(m.isOn))
 
     def tracksRows: Boolean = protocol.exists(_.writerFeatures.exists(_(RowTrackingFeature)))
 
@@ -195,7 +204,8 @@ object OneCommit {
     def when(isSo: Boolean, refusal: Unpublishable) = Option.when(isSo)(refusal)
     effects.flatMap(_.fault).filter(f => tracks || !f.isInstanceOf[RowCount]).headOption
       .orElse(when(
-        effects.exists(_.hasChangeFiles) && effects.count(_.changesData) > 1 || movesColumns,
+        effects.exists(_.hasChangeFiles) && effects.count(_.changesData) > 1 || movesColumns ||
+          last.hasFeed && effects.size > 1 && effects.exists(e => e.isIdleMerge && e.changesData),
         ChangeDataFeed
       ))
       .orElse(when(

@@ -26,6 +26,12 @@ object Lifecycle {
     beginInternal(session, name, modes)
   }
 
+  /** For a statement of `user` that is a transaction by itself, in a clone of the session. */
+  private[lakestep] def beginFor(user: SparkSession, own: SparkSession): Transaction = {
+    checkBatch(user)
+    beginInternal(own, None, TransactionModes())
+  }
+
   /** Also for a session that was cloned for a part of our own work. */
   private[transaction] def beginInternal(
       session: SparkSession,

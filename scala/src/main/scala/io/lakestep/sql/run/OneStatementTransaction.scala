@@ -17,7 +17,6 @@ import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
 
 import org.apache.spark.sql.delta.lakestep.SparkInternals
 import io.lakestep.{Errors, LakestepException}
-import io.lakestep.commit.TransactionModes
 import io.lakestep.sql.guard.{CommandCatalogue, Decision, StatementKinds}
 import io.lakestep.sql.redirect.{AskedPlan, RedirectSaveAsTable}
 import io.lakestep.transaction.{
@@ -43,12 +42,12 @@ final case class OneStatementTransaction(
     val attempts = Attempts.of(session)
     val own = SparkInternals.cloned(session)
     Transactions.seeAs(own, session)
-    try Redo.whole(attempts)(once(own, attempts))(mayRepeat = true)
+    try Redo.whole(attempts)(once(session, own, attempts))(mayRepeat = true)
     finally Transactions.learn(session, own)
   }
 
-  private def once(session: SparkSession, attempts: Attempts): Seq[Row] = {
-    val transaction = Lifecycle.begin(session, None, TransactionModes())
+  private def once(user: SparkSession, session: SparkSession, attempts: Attempts): Seq[Row] = {
+    val transaction = Lifecycle.beginFor(user, session)
     Lifecycle.rollingBack(session, transaction.id) {
       vacuumed.foreach { table =>
         transaction.permitVacuum()

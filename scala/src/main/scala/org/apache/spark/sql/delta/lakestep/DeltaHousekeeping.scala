@@ -28,6 +28,15 @@ object DeltaHousekeeping extends Logging {
       SparkInternals.uncache(session)(OverlayRelation.table(_).exists(t => overlays(t._1)))
     }
 
+  /**
+   * A statement was taken back: Delta reads the overlay anew, and cached data of it, which Spark made
+   * again from what the statement had staged, is dropped.
+   */
+  def takeBack(session: SparkSession)(overlay: Path): Unit = {
+    invalidate(session, overlay)
+    uncache(session, Set(overlay))
+  }
+
   // What Delta itself would have done after a commit. Failures are logged: the transaction is
   // committed whatever happens here.
 
