@@ -85,7 +85,7 @@ private[transaction] object AfterCommit {
     SparkInternals.within(own) {
       alone(own, "auto compaction") { transaction =>
         for (overlay <- transaction.overlayOf(table.base, own.sessionState.newHadoopConf()))
-          transaction.runStatement(StatementKind.Rewrite, DeltaHousekeeping.invalidate(own, _))(
+          transaction.runStatement(StatementKind.Rewrite, DeltaHousekeeping.forget(own, _))(
             StagingWatch.during(transaction)(rewrite(own, overlay))
           )
       }

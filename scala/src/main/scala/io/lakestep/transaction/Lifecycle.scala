@@ -264,8 +264,6 @@ object Lifecycle {
   private def forget(session: SparkSession, transaction: Transaction): Unit = {
     transaction.close()
     DeltaHousekeeping.forgetStagedVersion(session)
-    val overlays = transaction.touched.map(_.overlay)
-    DeltaHousekeeping.uncache(session, overlays.toSet)
-    DeltaHousekeeping.invalidate(session, overlays: _*)
+    DeltaHousekeeping.forgetAtEnd(session, transaction.touched.map(_.overlay): _*)
   }
 }

@@ -58,12 +58,11 @@ private[lakestep] object Redo {
         }.flatMap { rerun =>
           attempts.begin()
           val shapes = transaction.shapes
-          DeltaHousekeeping.uncache(session, transaction.touched.map(_.overlay).toSet)
           DeltaHousekeeping.forgetStagedVersion(session)
-          val invalidate: Path => Unit = DeltaHousekeeping.invalidate(session, _)
-          transaction.touched.map(_.overlay).foreach(invalidate)
+          val forget: Path => Unit = DeltaHousekeeping.forget(session, _)
+          transaction.touched.map(_.overlay).foreach(forget)
           val (kept, again) = steps.splitAt(rerun.statement)
-          transaction.rollbackTo(again.head.before, keepPins = false, keepReads = false, invalidate)
+          transaction.rollbackTo(again.head.before, keepPins = false, keepReads = false, forget)
           transaction.continueFrom(rerun.txn)
           Transactions.saw(session, transaction.database, rerun.txn.snapshot)
           transaction.database.tell(

@@ -213,7 +213,7 @@ final class Transaction(
   }
 
   /** Runs one statement. If it fails, everything it staged is cut off again. */
-  def runStatement[T](kind: StatementKind, invalidate: Path => Unit)(body: => T): T = inTurn {
+  def runStatement[T](kind: StatementKind, forget: Path => Unit)(body: => T): T = inTurn {
     if (!state.runsStatements) {
       throw Errors(
         "LAKESTEP_TRANSACTION_NOT_OPEN",
@@ -233,7 +233,7 @@ final class Transaction(
       result
     } catch {
       case failure: Throwable =>
-        try rollbackTo(before, keepPins = true, keepReads = true, invalidate)
+        try rollbackTo(before, keepPins = true, keepReads = true, forget)
         catch {
           case undo: Throwable =>
             staging.doubt(undo)
@@ -268,11 +268,11 @@ final class Transaction(
       if last > kept
     } yield (table, kept, last)
 
-  private def cutBackTo(before: Map[String, Long], invalidate: Path => Unit): Unit =
+  private def cutBackTo(before: Map[String, Long], forget: Path => Unit): Unit =
     stagedSince(before).foreach { case (table, keep, last) =>
       database.dropStaged(begun, table.ref, keep + 1 to last)
       staging.cutBack(table.base.toString, table.pin, keep)
-      invalidate(table.overlay)
+      forget(table.overlay)
     }
 
   /** A statement that is about to run changes the session: a setting, a variable, a view. */
@@ -306,10 +306,10 @@ final class Transaction(
       to: Savepoint,
       keepPins: Boolean,
       keepReads: Boolean,
-      invalidate: Path => Unit): Unit = inTurn {
-    cutBackTo(to.staged, invalidate)
+      forget: Path => Unit): Unit = inTurn {
+    cutBackTo(to.staged, forget)
     synchronized {
-      if (!keepPins) forgetHeaders(to, invalidate)
+      if (!keepPins) forgetHeaders(to, forget)
       for ((base, table) <- tables)
         table.restore(
           to.tables.getOrElse(base, TransactionTable.State.Untouched),
@@ -320,11 +320,11 @@ final class Transaction(
   }
 
   /** Of tables of which a header was noted since: it is noted again, as others have left it. */
-  private def forgetHeaders(to: Savepoint, invalidate: Path => Unit): Unit = {
+  private def forgetHeaders(to: Savepoint, forget: Path => Unit): Unit = {
     for ((base, table) <- tables if table.isFenced && !to.tables.get(base).exists(_.isKnown)) {
       // With the fence, which this commit takes away.
       database.dropStaged(begun, table.ref, Seq(table.pin + 1))
-      invalidate(table.overlay)
+      forget(table.overlay)
     }
     tables.filterInPlace((base, _) => to.tables.contains(base))
   }

@@ -105,7 +105,7 @@ final case class CommandStatementExec(
     case (Some(transaction), Some(kindOfCommand)) =>
       val isTyped = !transaction.isBusy
       val rows =
-        transaction.runStatement(kindOfCommand, DeltaHousekeeping.takeBack(client)) {
+        transaction.runStatement(kindOfCommand, DeltaHousekeeping.forget(client, _)) {
           StagingWatch.during(transaction)(child.executeCollect())
         }
       if (isTyped) typed.foreach(WatchStatements.ended(client, transaction, _))

@@ -15,27 +15,23 @@ object DeltaHousekeeping extends Logging {
   /** Setting by which Delta notes the version of a session's last commit. */
   val LastCommitVersion = "spark.databricks.delta.lastCommitVersionInSession"
 
-  /** Drops Delta's cached state of overlays. */
-  def invalidate(session: SparkSession, overlays: Path*): Unit =
+  /**
+   * Drops what is in memory of overlays: Delta's state, and cached queries, which Spark makes again
+   * from whatever a statement stages.
+   */
+  def forget(session: SparkSession, overlays: Path*): Unit = {
     WarmOverlay.forget(session, overlays)
+    SparkInternals.uncache(session) {
+      OverlayRelation.table(_).exists { case (overlay, _) => overlays.contains(overlay) }
+    }
+  }
 
   /** Delta notes the version of a session's last commit; a staged version must not stay there. */
   def forgetStagedVersion(session: SparkSession): Unit = session.conf.unset(LastCommitVersion)
 
-  /** Cached queries over an overlay that nobody may read any more. */
-  def uncache(session: SparkSession, overlays: Set[Path]): Unit =
-    logged("Cached data of a transaction was not dropped") {
-      SparkInternals.uncache(session)(OverlayRelation.table(_).exists(t => overlays(t._1)))
-    }
-
-  /**
-   * A statement was taken back: Delta reads the overlay anew, and cached data of it, which Spark made
-   * again from what the statement had staged, is dropped.
-   */
-  def takeBack(session: SparkSession)(overlay: Path): Unit = {
-    invalidate(session, overlay)
-    uncache(session, Set(overlay))
-  }
+  /** The same at the end of their transaction, which this cannot fail any more. */
+  def forgetAtEnd(session: SparkSession, overlays: Path*): Unit =
+    logged("What was in memory of a transaction was not dropped")(forget(session, overlays: _*))
 
   // What Delta itself would have done after a commit. Failures are logged: the transaction is
   // committed whatever happens here.
