@@ -22,6 +22,8 @@ WHEEL_SOURCES := LICENSE versions.properties python/pyproject.toml python/hatch_
 
 PYTHON_FOLDERS := python tests benchmarks docs
 REPORTS := target/test-reports
+# What drivers run on, and the model checker.
+DRIVERS := .venv/installed $(TEST_JAR) target/spark-classes.jsa target/s3-jars target/hdfs-jars target/model-jars
 # Two files of tests at a time; a file shares its sessions and drivers.
 BY_FILE := -n 2 --dist loadfile --no-loadscope-reorder
 
@@ -91,7 +93,8 @@ quick-scala:
 quick-python: check-python
 	LAKESTEP_TEST_SLICE=all $(BIN)/python -m pytest @tests/smoke.txt
 
-test: .venv/installed
+# All that sbt builds is there before two of it run side by side.
+test: $(DRIVERS)
 	rm -rf $(REPORTS)
 	$(MAKE) test-spark
 	$(MAKE) -j 2 test-pure test-python
@@ -111,7 +114,7 @@ test-pure:
 test-spark:
 	project/sbt 'testOnly * -- -n io.lakestep.NeedsSpark'
 
-test-python: .venv/installed $(TEST_JAR) target/spark-classes.jsa target/s3-jars target/hdfs-jars target/model-jars
+test-python: $(DRIVERS)
 	$(BIN)/python -m pytest tests -m 'not long' $(BY_FILE) --junitxml=$(REPORTS)/pytest.xml
 
 # The Python package on Spark Connect, whose server takes a port.
@@ -130,7 +133,7 @@ target/old/bc86795:
 	cd $@.part && project/sbt assembly Test/packageBin
 	mv $@.part $@
 
-test-long: target/old/bc86795 .venv/installed $(TEST_JAR) target/spark-classes.jsa target/s3-jars target/hdfs-jars target/model-jars target/adya/bin/adya
+test-long: target/old/bc86795 $(DRIVERS) target/adya/bin/adya
 	LAKESTEP_TEST_LONG=1 project/sbt test
 	LAKESTEP_TEST_LONG=1 $(BIN)/python -m pytest tests -m long --durations=10
 	LAKESTEP_TEST_FAST_PATHS=off $(BIN)/python -m pytest tests -m 'not long' $(BY_FILE)

@@ -9,7 +9,7 @@ import time
 import traceback
 from typing import Any
 
-import driver  # noqa: F401
+import driver  # noqa: F401  It knows where `process` is.
 import sessions
 import tpch
 from process import calls

@@ -16,6 +16,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
 
+import links
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 OUTSIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 
@@ -33,10 +35,10 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_pre_build(config: MkDocsConfig) -> None:
-    """Check the links of the pages outside."""
-    for page in OUTSIDE:
-        for _, link in _LINK.findall((REPOSITORY / page).read_text("utf-8")):
-            _check(page, posixpath.normpath(link))
+    """Check the links of all pages, also of those outside."""
+    for page in [*map(REPOSITORY.joinpath, OUTSIDE), *REPOSITORY.glob("docs/**/*.md")]:
+        for link in links.dead(page):
+            _log.warning("%s links to %s, which is not there", page, link)
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -48,21 +50,6 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         target = posixpath.normpath(posixpath.join(folder, link))
         if link.startswith("#") or target.startswith("docs/"):
             return match.group()
-        _check(f"docs/{page.file.src_uri}", target)
         return f"[{text}]({config.repo_url}/blob/main/{target})" if config.repo_url else text
 
     return _LINK.sub(replaced, markdown)
-
-
-def _check(page: str, link: str) -> None:
-    name, _, anchor = link.partition("#")
-    target = REPOSITORY / (name or page)
-    if not target.exists():
-        _log.warning("%s links to %s, which is not there", page, name)
-    elif anchor and target.suffix == ".md" and anchor not in _anchors(target):
-        _log.warning("%s links to the heading #%s, which %s does not have", page, anchor, name)
-
-
-def _anchors(page: Path) -> set[str]:
-    headings = re.findall(r"^#+ (.*?)\s*$", page.read_text("utf-8"), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
+import links
 from transactions import abandon, condition_of
 
 TOP = Path(__file__).resolve().parents[2]
@@ -48,37 +49,7 @@ def test_generated_pages_are_what_the_generator_writes():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(TOP)))
 def test_links_lead_to_files_and_headings(page):
-    dead = [link for link in links(page) if not leads_somewhere(page, link)]
-    assert dead == []
-
-
-def leads_somewhere(page, link):
-    name, _, anchor = link.partition("#")
-    target = (page.parent / name).resolve() if name else page
-    if not target.exists():
-        return False
-    return not anchor or (target.suffix == ".md" and anchor in anchors(target))
-
-
-def links(page):
-    """The links of a page that lead to files."""
-    found = re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "", without_code(page)))
-    return [link for link in found if not re.match(r"[a-z]+:", link)]
-
-
-def anchors(page):
-    """The anchors that a code host makes of the headings."""
-    found: list[str] = []
-    for heading in re.findall(r"^#{1,6} (.*?)\s*$", without_code(page), re.MULTILINE):
-        text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
-        slug = re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
-        count = sum(re.sub(r"-\d+$", "", other) == slug for other in found)
-        found.append(f"{slug}-{count}" if count else slug)
-    return found
-
-
-def without_code(page):
-    return re.sub(r"^( *)```.*?^\1```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert links.dead(page) == []
 
 
 # Names.

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from itertools import count
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
 Self = TypeVar("Self", bound="Program")
@@ -88,12 +87,7 @@ class Program:
     def __enter__(self: Self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.kill()
 
 
@@ -154,17 +148,12 @@ class Process(Program):
         self._process.stdin.close()
         self._process.wait()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         if self.is_alive:
-            if error is None:
-                self.close()
-            else:
+            if any(raised):
                 self.kill()
+            else:
+                self.close()
 
 
 def calls() -> Iterator[tuple[list[Any], Answer]]:

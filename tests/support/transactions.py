@@ -1,6 +1,7 @@
 """Steps of a transaction, and what a refusal of one says."""
 
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,8 @@ def is_one_of(found, condition):
 def refused(condition, sql_state=None):
     with pytest.raises(Exception) as raised:
         yield
-    if not is_one_of(condition_of(raised.value), condition):
-        raise raised.value
+    failure: Any = raised.value
+    if not is_one_of(condition_of(failure), condition):
+        raise failure
     if sql_state is not None:
-        assert getattr(raised.value, "getSqlState")() == sql_state  # noqa: B009
+        assert failure.getSqlState() == sql_state

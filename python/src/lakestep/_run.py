@@ -90,19 +90,19 @@ def run(
         stop_never if timeout_s is None else stop_after_delay(timeout_s)
     )
 
-    last: list[Transaction] = []
+    committed = False
 
     def attempt() -> _Result:
+        nonlocal committed
         with transaction(spark, name, isolation=isolation) as txn:
-            last[:] = [txn]
-            return fn(txn)
-
-    def is_rolled_back(error: BaseException) -> bool:
-        # A function may commit by itself, and meet a conflict in what it does after that.
-        return isinstance(error, ConflictError) and not any(txn.entry for txn in last)
+            try:
+                return fn(txn)
+            finally:
+                # A function may commit by itself, and meet a conflict in what it does after that.
+                committed = txn.entry is not None
 
     return Retrying(
-        retry=retry_if_exception(is_rolled_back),
+        retry=retry_if_exception(lambda e: isinstance(e, ConflictError) and not committed),
         stop=stop,
         wait=wait_random_exponential(multiplier=_FIRST_WAIT_S, max=_LONGEST_WAIT_S),
         reraise=True,

@@ -14,6 +14,8 @@ import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.delta.DeltaLog
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.lakestep.NeedsSpark
+
 /** The job of `OverlayClusterTest`; prints its last line only if everything held. */
 object OverlayClusterJob {
 
@@ -82,8 +84,6 @@ object OverlayClusterJob {
  * The master `local-cluster` wants a SPARK_HOME. It gets a folder with links to the JARs that this
  * test was started with, except Delta's; those and ours come by `--jars`, as a user gives them.
  */
-import io.lakestep.NeedsSpark
-
 @NeedsSpark
 class OverlayClusterTest extends AnyFunSuite {
 

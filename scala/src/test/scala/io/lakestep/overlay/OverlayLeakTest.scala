@@ -7,9 +7,9 @@ import org.apache.spark.sql.delta.DeltaLog
 import org.apache.spark.sql.delta.lakestep.ForgettingOverlays
 import org.scalatest.funsuite.AnyFunSuite
 
-/** Many transactions leave nothing behind in the JVM, and settings reach what they should. */
 import io.lakestep.NeedsSpark
 
+/** Many transactions leave nothing behind in the JVM, and settings reach what they should. */
 @NeedsSpark
 class OverlayLeakTest extends AnyFunSuite with OverlaySession {
 

@@ -9,8 +9,7 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.delta.DeltaLog
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.NeedsSpark
-import io.lakestep.LakestepException
+import io.lakestep.{LakestepException, NeedsSpark}
 import io.lakestep.log.LogFileName
 
 /** What an overlay shows of a base log, and what it hides. */

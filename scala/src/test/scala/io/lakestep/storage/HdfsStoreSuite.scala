@@ -12,8 +12,7 @@ import org.apache.hadoop.hdfs.{DistributedFileSystem, MiniDFSCluster}
 import org.apache.hadoop.security.UserGroupInformation
 import org.scalatest.BeforeAndAfterAll
 
-import io.lakestep.NeedsSpark
-import io.lakestep.LongTest
+import io.lakestep.{LongTest, NeedsSpark}
 
 /** HDFS: a name node and a data node in this process. */
 @NeedsSpark

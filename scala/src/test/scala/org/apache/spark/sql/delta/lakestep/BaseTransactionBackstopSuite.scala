@@ -16,8 +16,7 @@ import org.apache.spark.sql.delta.{
 }
 
 import io.delta.tables.DeltaTable
-import io.lakestep.NeedsSpark
-import io.lakestep.LakestepException
+import io.lakestep.{LakestepException, NeedsSpark}
 
 /** The contract with Delta's `TransactionExecutionObserver`, without the guard. */
 @NeedsSpark
