@@ -31,7 +31,7 @@ BY_FILE := -n 2 --dist loadfile --no-loadscope-reorder
 PURE := 'testOnly * -- -l io.lakestep.NeedsSpark'
 FORMAT := scalafmtCheckAll scalafmtSbtCheck
 
-.PHONY: setup quick test test-all test-scala test-pure test-spark test-python test-connect test-long \
+.PHONY: setup quick test test-all test-scala test-python test-connect test-long \
   check check-python check-model demo bench bench-quick flames wheel docs
 
 setup: .venv/installed
@@ -96,8 +96,7 @@ quick-python: check-python
 # All that sbt builds is there before two of it run side by side.
 test: $(DRIVERS)
 	rm -rf $(REPORTS)
-	$(MAKE) test-spark
-	$(MAKE) -j 2 test-pure test-python
+	$(MAKE) -j 2 test-scala test-python
 	$(MAKE) test-connect
 	$(BIN)/python tests/slowest.py $(REPORTS)
 
@@ -107,12 +106,6 @@ test-all:
 
 test-scala:
 	project/sbt test
-
-test-pure:
-	project/sbt $(PURE)
-
-test-spark:
-	project/sbt 'testOnly * -- -n io.lakestep.NeedsSpark'
 
 test-python: $(DRIVERS)
 	$(BIN)/python -m pytest tests -m 'not long' $(BY_FILE) --junitxml=$(REPORTS)/pytest.xml
@@ -136,7 +129,7 @@ target/old/bc86795:
 test-long: target/old/bc86795 $(DRIVERS) target/adya/bin/adya
 	LAKESTEP_TEST_LONG=1 project/sbt test
 	LAKESTEP_TEST_LONG=1 $(BIN)/python -m pytest tests -m long --durations=10
-	LAKESTEP_TEST_FAST_PATHS=off $(BIN)/python -m pytest tests -m 'not long' $(BY_FILE)
+	LAKESTEP_TEST_FAST_PATHS=off LAKESTEP_TEST_COMPILED=1 $(BIN)/python -m pytest tests -m 'not long' $(BY_FILE)
 
 # The protocol's model at its large bounds, and broken variants of it that must fail.
 check-model: .venv/created target/model-jars

@@ -77,13 +77,13 @@ def arena(spark, plain, tmp_path_factory):
 
 
 @pytest.fixture
-def interpreted(spark):
-    """Spark compiles no programs for the statements of a test."""
-    for key, value in INTERPRETED.items():
-        spark.conf.set(key, value)
-    yield
+def compiled(spark):
+    """Spark compiles the queries of a test, as it does for users."""
     for key in INTERPRETED:
         spark.conf.unset(key)
+    yield
+    for key, value in INTERPRETED.items():
+        spark.conf.set(key, value)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import lakestep
 from arena import head
 from transactions import begin, commit
 
-pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("interpreted", "no_transaction_left")]
+pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
 
 AUTO_COMPACT = "delta.autoOptimize.autoCompact"
 

@@ -304,6 +304,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.sliced("transaction/Redo")
 @pytest.mark.parametrize("change", CHANGES)
 def test_unseen_changes_typed_one_by_one_run_again_at_commit(drivers, tmp_path, change):
     [driver] = drivers(1)
@@ -326,6 +327,7 @@ def test_unseen_changes_typed_one_by_one_run_again_at_commit(drivers, tmp_path, 
     assert lake.requested() == set()
 
 
+@pytest.mark.sliced("transaction/UnseenStatements")
 @pytest.mark.parametrize(
     "how",
     [

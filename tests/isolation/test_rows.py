@@ -73,6 +73,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.sliced("commit/RowMerge", "log/RowFilter")
 @pytest.mark.parametrize(("theirs", "ours"), PAIRS)
 def test_changes_of_different_rows_of_one_file_both_commit(
     spark, other_session, plain, vectors, ours, theirs

@@ -16,7 +16,7 @@ import table_kinds
 from arena import head, read_by_delta_rs
 from transactions import begin, commit, condition_of, refused, rollback
 
-pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("interpreted", "no_transaction_left")]
+pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
 
 
 def property_(key, value):

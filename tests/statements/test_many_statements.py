@@ -11,7 +11,7 @@ import table_state
 from arena import head, read_by_delta_rs
 from transactions import begin, commit, condition_of
 
-pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("interpreted", "no_transaction_left")]
+pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
 
 INSERT = "INSERT INTO {t} (id, part, v, n) VALUES (51, 'a', 'x', 51), (52, 'm', 'y', 52)"
 

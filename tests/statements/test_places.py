@@ -98,6 +98,7 @@ PLACES = [
 ]
 
 
+@pytest.mark.sliced("overlay/OverlayPath", "sql/redirect")
 @pytest.mark.parametrize("place", PLACES)
 def test_table_changes_alike_in_every_place(spark, arena, tmp_path, place):
     by_path = place in (path, path_with_scheme, symbolic_link)

@@ -9,7 +9,7 @@ import table_state
 from arena import head, read_by_delta_rs
 from transactions import begin, commit, condition_of, rollback
 
-pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("interpreted", "no_transaction_left")]
+pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
 
 # In `make test` a statement fails in the middle for one of each way in which Delta stages it.
 FAILING = {"insert_values", "update", "merge", "add_column", "write_overwrite", "optimize"}

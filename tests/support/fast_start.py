@@ -22,10 +22,14 @@ FAST_START = OPTIONS + (f" -XX:SharedArchiveFile={ARCHIVE}" if ARCHIVE.exists() 
 FEW_TABLES = {"spark.databricks.delta.delta.log.cacheSize": "30"}
 
 # Half of the time of a small statement goes into the texts of programs that run once.
-INTERPRETED = {
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.codegen.wholeStage": "false",
-}
+INTERPRETED = (
+    {}
+    if "LAKESTEP_TEST_COMPILED" in os.environ
+    else {
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.codegen.wholeStage": "false",
+    }
+)
 
 
 def write_archive(folder):

@@ -4,11 +4,12 @@ from pyspark.sql import SparkSession
 
 import lakestep
 from driver import FAST_PATHS
-from fast_start import FAST_START, FEW_TABLES
+from fast_start import FAST_START, FEW_TABLES, INTERPRETED
 
 SMALL = {
     **FEW_TABLES,
     **FAST_PATHS,
+    **INTERPRETED,
     "spark.master": "local[2]",
     "spark.driver.memory": "2g",
     "spark.driver.extraJavaOptions": FAST_START,

@@ -18,7 +18,7 @@ from lake import FEATURE, Lake, append, header, is_fenced, rewrite
 from process import CallFailed
 from transactions import begin, commit, refused, rollback
 
-pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("interpreted", "no_transaction_left")]
+pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
 
 CLOSE = "ALTER TABLE {} SET TBLPROPERTIES ('lakestep.foreignWriters' = 'forbid')"
 OPEN = "ALTER TABLE {} UNSET TBLPROPERTIES ('lakestep.foreignWriters')"

@@ -19,7 +19,7 @@ import io.lakestep.NeedsSpark
 /** The job of `OverlayClusterTest`; prints its last line only if everything held. */
 object OverlayClusterJob {
 
-  val Done = "every statement ran on the executors"
+  val Done = "every statement ran on the executor"
 
   def main(arguments: Array[String]): Unit = {
     val spark = SparkSession.builder().getOrCreate()
@@ -28,7 +28,7 @@ object OverlayClusterJob {
       Thread.currentThread.getContextClassLoader.loadClass(classOf[OverlayFileSystem].getName)
       (org.apache.spark.SparkEnv.get.executorId, TaskContext.getPartitionId())
     }
-    println("executors have our classes")
+    println("the executor has our classes")
     check(!executors.collect().exists(_._1 == "driver"), "tasks run outside the driver")
 
     val table = new Path(new File(arguments(0)).toURI)
@@ -79,7 +79,7 @@ object OverlayClusterJob {
 }
 
 /**
- * Executors in processes of their own, which know our classes from `spark.jars` alone.
+ * An executor in a process of its own, which knows our classes from `spark.jars` alone.
  *
  * The master `local-cluster` wants a SPARK_HOME. It gets a folder with links to the JARs that this
  * test was started with, except Delta's; those and ours come by `--jars`, as a user gives them.
@@ -98,7 +98,7 @@ class OverlayClusterTest extends AnyFunSuite {
       }
     }
 
-  test("append, DELETE, UPDATE, history and time travel on local-cluster[2,1,1024]") {
+  test("append, DELETE, UPDATE, history and time travel on local-cluster[1,2,1024]") {
     val folder = Files.createTempDirectory("overlay-cluster")
     val jars = Files.createDirectories(folder.resolve("home/jars"))
     val entries = System.getProperty("java.class.path").split(File.pathSeparator).map(JPath.of(_))
@@ -122,7 +122,7 @@ class OverlayClusterTest extends AnyFunSuite {
       Seq("-Xmx1g", "-cp", s"$jars${File.separator}*", "org.apache.spark.deploy.SparkSubmit") ++
       Seq(
         "--master",
-        "local-cluster[2,1,1024]",
+        "local-cluster[1,2,1024]",
         "--class",
         "io.lakestep.overlay.OverlayClusterJob"
       ) ++
@@ -131,6 +131,8 @@ class OverlayClusterTest extends AnyFunSuite {
         "spark.ui.enabled" -> "false",
         "spark.sql.shuffle.partitions" -> "2",
         "spark.databricks.delta.snapshotPartitions" -> "2",
+        "spark.sql.codegen.factoryMode" -> "NO_CODEGEN",
+        "spark.sql.codegen.wholeStage" -> "false",
         "spark.sql.extensions" ->
           s"io.delta.sql.DeltaSparkSessionExtension,${classOf[OverlayTestExtension].getName}",
         "spark.sql.catalog.spark_catalog" -> "org.apache.spark.sql.delta.catalog.DeltaCatalog"

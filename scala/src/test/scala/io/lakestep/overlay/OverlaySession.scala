@@ -34,6 +34,9 @@ trait OverlaySession extends BeforeAndAfterAll { self: Suite =>
     .config("spark.ui.enabled", "false")
     .config("spark.sql.shuffle.partitions", "2")
     .config("spark.databricks.delta.snapshotPartitions", "2")
+    // Half of the time of a small statement goes into the texts of programs that run once.
+    .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    .config("spark.sql.codegen.wholeStage", "false")
     .config("spark.sql.warehouse.dir", folder.resolve("warehouse").toUri.toString)
     .config(
       "spark.sql.extensions",
