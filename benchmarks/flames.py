@@ -18,7 +18,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 import pages
-from driver import Driver
+from driver import BUILT, Driver
 from growth import tables, transaction
 from matplotlib import pyplot
 from rich.console import Console
@@ -40,7 +40,7 @@ HIDDEN = ("scala/", "java/util/concurrent", "java/lang/reflect", "jdk/internal",
 WRAPPER = re.compile(r"\$\$Lambda|\$anonfun|record(Delta)?Operation|recordFrameProfile|explained")
 LEFT_OUT = (
     "java/util/concurrent/CompletableFuture.join",
-    "io/lakestep/delta/DeltaHousekeeping$.checkpoint",
+    "org/apache/spark/sql/delta/lakestep/DeltaHousekeeping$.checkpoint",
 )
 
 INTERVAL_MS = 0.5
@@ -51,7 +51,7 @@ Stack = tuple[str, ...]
 def record(work: Path, transactions: int) -> Path:
     """Run transactions of two tables in a driver, and return what its profiler saw."""
     recording = work / "driver.collapsed"
-    [profiler] = (REPOSITORY / "target" / "profiler-jars").glob("*.jar")
+    [profiler] = (BUILT / "profiler-jars").glob("*.jar")
     interval = f"{1000 * INTERVAL_MS:.0f}us"
     start = f"start,event=wall,interval={interval},collapsed,file={recording}"
     options = f"-javaagent:{profiler}={start}"

@@ -23,7 +23,7 @@ from typing import Any
 import pages
 import pairs
 from blake3 import blake3
-from driver import Driver
+from driver import TEST_JAR, Driver
 from rich.console import Console
 from rich.progress import track
 
@@ -106,7 +106,7 @@ def memory(work: Path, transactions: int) -> dict[str, Any]:
 
     Another one does the same INSERTs on plain Delta beside it, as Spark's own pools grow, too.
     """
-    settings = {"spark.jars": str(REPOSITORY / "target" / "lakestep-tests.jar")}
+    settings = {"spark.jars": str(TEST_JAR)}
     with (
         Driver("memory", work, root=work / "held", settings=settings) as ours,
         Driver("memory-plain", work, root=None, settings=settings) as plain,

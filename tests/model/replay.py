@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import check
-
-TEST_JAR = check.ROOT / "target/lakestep-tests.jar"
+from built import TEST_JAR
 
 # TLC reads a batch as the text of one module.
 BATCH = 100

@@ -10,9 +10,13 @@ from pathlib import Path
 import pytest
 
 import lakestep
+from lakestep import _build
 
 EXTENSIONS = "io.lakestep.LakestepExtensions"
 CATALOG = "io.lakestep.catalog.TransactionalCatalog"
+
+PACKAGE = _build.delta_coordinates()
+DELTA = PACKAGE.removeprefix("io.delta:").replace(":", "-") + ".jar"
 
 CONFIGURE = """
 from pyspark.sql import SparkSession
@@ -45,7 +49,7 @@ def names(jars):
 def test_bare_builder_gets_jars_from_this_environment_and_needs_no_network(configured):
     options = configured()
     assert options["spark.jars"].split(",")[0] == lakestep.jar_path()
-    assert "delta-spark_4.2_2.13-4.4.0.jar" in names(options["spark.jars"])
+    assert DELTA in names(options["spark.jars"])
     assert "spark.jars.packages" not in options
     assert options["spark.sql.extensions"] == EXTENSIONS
     assert options["spark.sql.catalog.spark_catalog"] == CATALOG
@@ -75,9 +79,9 @@ def test_lists_are_appended_to_and_another_catalog_stays(configured):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"spark.jars": "/opt/delta-spark_4.2_2.13-4.4.0.jar"},
-        {"spark.jars.packages": "io.delta:delta-spark_4.2_2.13:4.4.0"},
-        {"spark.driver.extraClassPath": f"/a{os.pathsep}/opt/delta-spark_4.2_2.13-4.4.0.jar"},
+        {"spark.jars": f"/opt/{DELTA}"},
+        {"spark.jars.packages": PACKAGE},
+        {"spark.driver.extraClassPath": f"/a{os.pathsep}/opt/{DELTA}"},
     ],
 )
 def test_delta_that_the_user_brings_is_not_added_again(configured, settings):
@@ -93,7 +97,7 @@ def test_without_a_folder_of_jars_delta_is_fetched_as_a_package(configured):
         call="import sys; sys.prefix = '/nowhere'; lakestep.configure(builder)",
     )
     assert options["spark.jars.packages"] == (
-        "org.example:one:1,io.delta:delta-spark_4.2_2.13:4.4.0"
+        "org.example:one:1," + PACKAGE
     )
     assert options["spark.jars"] == lakestep.jar_path()
 
@@ -101,8 +105,8 @@ def test_without_a_folder_of_jars_delta_is_fetched_as_a_package(configured):
 def test_folder_of_delta_jars_can_be_named(configured, tmp_path):
     folder = tmp_path / "my jars"
     folder.mkdir()
-    (folder / "delta-spark_4.2_2.13-4.4.0.jar").touch()
-    jar = str(folder / "delta-spark_4.2_2.13-4.4.0.jar")
+    (folder / DELTA).touch()
+    jar = str(folder / DELTA)
     by_argument = configured(call=f"lakestep.configure(builder, delta_jars={str(folder)!r})")
     by_environment = configured(LAKESTEP_DELTA_JARS=str(folder))
     assert by_argument["spark.jars"].split(",")[1:] == [jar]
@@ -211,4 +215,4 @@ def test_jar_of_another_version_is_refused(python, tmp_path):
 
 def test_environment_of_the_tests_is_the_one_that_setup_made():
     jars = Path(sys.prefix) / "share" / "lakestep" / "delta-jars"
-    assert (jars / "delta-spark_4.2_2.13-4.4.0.jar").is_file()
+    assert (jars / DELTA).is_file()

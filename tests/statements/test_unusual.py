@@ -214,3 +214,29 @@ def test_convert_and_vacuum_find_folders_that_lie_beside_files(spark, tmp_path):
         for key in settings:
             spark.conf.unset(key)
     assert numbers(spark, name) == [0, 1, 2, 3]
+
+
+def test_every_command_of_ours_runs_while_something_is_cached(spark, table):
+    """Spark compares each command with the cached plans, and copies it to do so."""
+    name = table("beside_a_cached_one")
+    spark.range(3).createOrReplaceTempView("cached")
+    spark.sql("CACHE TABLE cached").collect()
+    try:
+        id = begin(spark)
+        spark.sql("SET TRANSACTION READ WRITE").collect()
+        spark.sql(f"INSERT INTO {name} VALUES (3, 'c')")
+        assert spark.sql("SHOW TRANSACTIONS").collect()[0]["state"] == "REQUESTED"
+        assert commit(spark)["tables"] == 1
+        state = spark.sql(f"DESCRIBE TRANSACTION '{id}'").collect()[0]["state"]
+        assert state == "COMPLETED"
+        begin(spark)
+        rollback(spark)
+        with refused("LAKESTEP_CONFLICT_NOT_KNOWN"):
+            spark.sql(f"EXPLAIN CONFLICT '{id}'").collect()
+        assert spark.sql("RECOVER").collect() == []
+        assert spark.sql("VACUUM TRANSACTIONS").collect()[0]["failed"] == []
+        block = f"BEGIN; INSERT INTO {name} VALUES (4, 'd'); SELECT count(*) FROM {name}; COMMIT"
+        assert spark.sql(block).collect()[0][0] == 4
+        assert spark.table("cached").count() == 3
+    finally:
+        spark.sql("UNCACHE TABLE IF EXISTS cached")

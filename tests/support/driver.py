@@ -18,11 +18,11 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 
+from built import TEST_JAR
 from fast_start import FAST_START, FEW_TABLES, INTERPRETED
 from process import Halts, Process, calls
 
 TIMEOUT_S = 600
-TEST_JAR = Path(__file__).resolve().parents[2] / "target" / "lakestep-tests.jar"
 
 # What is only there to be fast can be left away: every test must pass without it.
 FAST_PATHS = (

@@ -4,10 +4,12 @@ Run as a program it writes the archive: ``fast_start.py``. Without one a JVM onl
 """
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 
-ARCHIVE = Path(__file__).resolve().parents[2] / "target" / "spark-classes.jsa"
+# One for each environment: it is of one PySpark's JARs alone.
+ARCHIVE = Path(sys.prefix) / "share" / "lakestep" / "spark-classes.jsa"
 
 # A short test is over before a better compiled program would pay.
 OPTIONS = "-XX:+UseSerialGC"

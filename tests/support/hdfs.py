@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pyspark
 
-from driver import TEST_JAR
+from built import BUILT, TEST_JAR
 from fast_start import OPTIONS
 from lake import append, rows_of
 from process import Program
 
-JARS = TEST_JAR.parent / "hdfs-jars"
+JARS = BUILT / "hdfs-jars"
 
 
 class Hdfs(Program):

@@ -13,12 +13,12 @@ from pathlib import Path
 import statement_kinds
 import table_kinds
 import table_state
+from built import TEST_JAR
 from fast_start import FAST_START, FEW_TABLES, INTERPRETED
 from process import Process, calls
 from statement_kinds import Target
 from transactions import condition_of
 
-TEST_JAR = Path(__file__).resolve().parents[2] / "target" / "lakestep-tests.jar"
 # The local disk by another name.
 COUNTED = {
     "spark.hadoop.fs.hdfs.impl": "io.lakestep.testing.CountingFileSystem",

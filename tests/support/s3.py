@@ -12,11 +12,11 @@ from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
 import lakestep
-from driver import TEST_JAR
+from built import BUILT, TEST_JAR
 from fast_start import OPTIONS
 from lake import append, rows_of
 
-JARS = TEST_JAR.parent / "s3-jars"
+JARS = BUILT / "s3-jars"
 BUCKET = "lake"
 
 

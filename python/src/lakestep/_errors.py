@@ -190,20 +190,20 @@ def _from_java(java_exception: Any) -> LakestepError | None:  # noqa: ANN401
     gateway, jvm = SparkContext._gateway, SparkContext._jvm
     if gateway is None or jvm is None:
         return None
-    utils = jvm.PythonErrorUtils
+    # PySpark asks these of the throwable itself before 4.1, and by a helper class since.
     cause = java_exception
     while cause is not None:
         if is_instance_of(gateway, cause, "org.apache.spark.SparkThrowable"):
-            condition = utils.getCondition(cause)
+            condition = cause.getCondition()
             if _is_ours(condition):
-                sql_state = utils.getSqlState(cause)
+                sql_state = cause.getSqlState()
                 trace = getattr(jvm, "org.apache.spark.util.Utils").exceptionString(java_exception)
                 return _restore(
                     _class_for(sql_state),
                     cause.getMessage(),
                     condition,
                     sql_state,
-                    dict(utils.getMessageParameters(cause)),
+                    dict(cause.getMessageParameters()),
                     trace,
                 )
         cause = cause.getCause()

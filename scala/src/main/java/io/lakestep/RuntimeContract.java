@@ -122,6 +122,7 @@ public final class RuntimeContract {
     parameters.put("version", build().getProperty("version"));
     parameters.put("spark", line(build().getProperty("spark")) + ".x");
     parameters.put("delta", line(build().getProperty("delta")) + ".x");
+    parameters.put("lines", build().getProperty("lines"));
     return error("LAKESTEP_UNSUPPORTED_RUNTIME", parameters, null);
   }
 

@@ -105,7 +105,7 @@ final class HouseSuite extends AnyFunSuite {
   test("what is private in Spark or Delta is reached from the engine room alone") {
     val reflection =
       """\b(StackWalker|getDeclaredField|getDeclaredMethod|getMethod|setAccessible)\b""".r
-    val outside = filesBelow("scala/src/main/scala", ".scala").filterNot(_.startsWith(engineRoom))
+    val outside = filesBelow("scala/src/main", ".scala").filterNot(_.startsWith(engineRoom))
     for (file <- outside) assert(reflection.findFirstIn(code(file)).isEmpty, file)
   }
 
@@ -113,7 +113,7 @@ final class HouseSuite extends AnyFunSuite {
     val others =
       """(?!org\.apache\.spark\.sql\.delta\.lakestep)(?:org\.apache\.spark|io\.delta)\.[\w.]*?"""
     val imports = ("(?s)import " + others + """(?:\{([^}]*)\}|(\w+))\n""").r
-    for (file <- filesBelow("scala/src/main/scala", ".scala"); text = Files.readString(file)) {
+    for (file <- filesBelow("scala/src/main", ".scala"); text = Files.readString(file)) {
       val names = imports.findAllMatchIn(text)
         .flatMap(m => Option(m.group(1)).getOrElse(m.group(2)).split(',').map(_.trim)).toSet
       // Fields of which only the place is known.

@@ -8,6 +8,8 @@ import org.scalatest.funsuite.AnyFunSuite
 /** The versions that are accepted, and what is looked for in them. */
 class RuntimeContractSuite extends AnyFunSuite {
 
+  private val line = RuntimeContract.line(Versions.spark)
+
   private def refused(condition: String)(body: => Unit): Map[String, String] = {
     val error = intercept[UnsupportedRuntimeException](body)
     assert(error.getCondition == condition && error.getSqlState == "55000")
@@ -27,14 +29,18 @@ class RuntimeContractSuite extends AnyFunSuite {
   }
 
   test("patch releases are accepted when they have all that the code names") {
-    RuntimeContract.check("4.2.7", Versions.delta)
+    RuntimeContract.check(s"$line.9", Versions.delta)
     RuntimeContract.check(Versions.spark, "4.4.1")
   }
 
-  test("another Spark line is refused with the versions that are supported") {
-    val parameters = unsupported("4.1.0", Versions.delta)
-    assert(parameters("component") == "Spark" && parameters("found") == "4.1.0")
-    assert(parameters("spark") == "4.2.x" && parameters("delta") == "4.4.x")
+  test("another Spark line is refused with the versions that are supported, and how to get its JAR") {
+    val others = Seq("3.5.6", "4.0.1", "4.1.0", "4.2.0", "4.3.0").filterNot(_.startsWith(line))
+    for (other <- others) {
+      val parameters = unsupported(other, Versions.delta)
+      assert(parameters("component") == "Spark" && parameters("found") == other)
+      assert(parameters("spark") == s"$line.x" && parameters("delta") == "4.4.x")
+      assert(parameters("lines") == "4.0, 4.1, 4.2")
+    }
   }
 
   test("another Delta line is refused, and none") {

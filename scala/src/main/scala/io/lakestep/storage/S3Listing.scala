@@ -3,7 +3,7 @@ package io.lakestep.storage
 import scala.collection.mutable.ArrayBuffer
 import scala.util.Using
 
-import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
+import org.apache.hadoop.fs.{FileStatus, FileSystem, Path, RemoteIterator}
 import org.apache.hadoop.fs.s3a.{Listing, S3AFileSystem, S3ListRequest}
 import org.apache.hadoop.fs.s3a.audit.AuditSpanS3A
 
@@ -38,7 +38,8 @@ private[storage] object S3Listing {
     Option.unless(whole.isV1) {
       // Exclusive: the name itself is to be in it.
       val after = whole.getV2.toBuilder.startAfter(prefix + from.init).build()
-      val found = listing.createFileStatusListingIterator(
+      // Its own type is not public before Hadoop 3.5.
+      val found: RemoteIterator[_ <: FileStatus] = listing.createFileStatusListingIterator(
         qualified,
         S3ListRequest.v2(after),
         (path: Path) => path.getName >= from,

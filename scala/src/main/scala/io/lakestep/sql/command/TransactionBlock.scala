@@ -1,7 +1,8 @@
 package io.lakestep.sql.command
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.analysis.{NamedParameter, NameParameterizedQuery}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{
   Command, CommandResult, LeafNode, LocalRelation, LogicalPlan
 }
@@ -24,14 +25,37 @@ object BlockEnd {
 /** One statement of a block: its text, and the plan that Delta's or Spark's parser made of it. */
 final case class BlockPiece(text: String, plan: LogicalPlan)
 
-/** `BEGIN; …; COMMIT` in one text. Replaced by its result when it is resolved. */
+/**
+ * `BEGIN; …; COMMIT` in one text. Replaced by its result when it is resolved.
+ *
+ * @param parameters names of parameters that Spark binds in the expressions of a plan (4.0); the pieces are
+ *                   none, so their values are bound here
+ */
 final case class TransactionBlock(
     begin: BeginTransaction,
     pieces: Seq[BlockPiece],
-    end: BlockEnd)
+    end: BlockEnd,
+    parameters: Seq[String],
+    values: Seq[Expression])
     extends LeafNode {
+
+  /** A statement of the block, with the parameters that have a value. */
+  def bound(piece: BlockPiece): LogicalPlan = {
+    val found = parameters.zip(values).filter(_._2.resolved).toMap
+    if (found.isEmpty) piece.plan else NameParameterizedQuery(piece.plan, found)
+  }
+
   override lazy val resolved: Boolean = false
   override def output: Seq[Attribute] = Nil
+}
+
+object TransactionBlock {
+  def apply(
+      begin: BeginTransaction,
+      pieces: Seq[BlockPiece],
+      end: BlockEnd,
+      parameters: Seq[String]): TransactionBlock =
+    TransactionBlock(begin, pieces, end, parameters, parameters.map(NamedParameter(_)))
 }
 
 /**
@@ -66,7 +90,7 @@ final case class ResolveTransactionBlock(session: SparkSession) extends Rule[Log
         val step = Step(
           transaction.savepoint(SessionEnvironment.of(session)),
           () => {
-            results(i) = execute(piece)
+            results(i) = execute(block.bound(piece))
             requireOpen(id)
           }
         )
@@ -92,8 +116,8 @@ final case class ResolveTransactionBlock(session: SparkSession) extends Rule[Log
     }
 
   /** The rows of a query; None for a command, which Spark runs at once. */
-  private def execute(piece: BlockPiece): Option[LogicalPlan] = {
-    val frame = SparkInternals.frame(session, piece.plan)
+  private def execute(plan: LogicalPlan): Option[LogicalPlan] = {
+    val frame = SparkInternals.frame(session, plan)
     frame.queryExecution.commandExecuted match {
       case _: CommandResult | _: Command => None
       case _ =>

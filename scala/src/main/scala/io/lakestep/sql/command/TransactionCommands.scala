@@ -27,7 +27,15 @@ private[sql] object Columns {
  * A command about transactions. It is no statement of the one that is open, and it runs, or says
  * itself why not, in a session whose COMMIT failed.
  */
-sealed trait TransactionCommand extends LeafRunnableCommand
+sealed trait TransactionCommand extends LeafRunnableCommand {
+
+  /**
+   * While anything is cached, Spark copies every command to compare it with the cached plans. Before 4.1.2
+   * it does so by the constructor's arguments, and finds no constructor where there are none.
+   */
+  override def makeCopy(arguments: Array[AnyRef]): LogicalPlan =
+    if (arguments.isEmpty) this else super.makeCopy(arguments)
+}
 
 /** One that only tells something, and whose rows may be looked at in whatever state the session is. */
 sealed trait InspectionCommand extends TransactionCommand
