@@ -8,8 +8,11 @@ val deltaVersion = versions.getProperty("delta")
 val lines = versions.getProperty("lines").split(' ')
 
 /** Which Spark is built for: `-Dline=4.1`. */
-val line = sys.props.getOrElse("line", lines.head)
-if (!lines.contains(line)) sys.error(s"-Dline=$line: there are ${lines.mkString(", ")}")
+val line = {
+  val asked = sys.props.getOrElse("line", lines.head)
+  if (lines.contains(asked)) asked
+  else sys.error(s"-Dline=$asked: there are ${lines.mkString(", ")}")
+}
 
 def ofLine(fact: String) = Option(versions.getProperty(s"$line.$fact"))
 val sparkVersion = ofLine("spark").get
@@ -86,7 +89,9 @@ lazy val lakestep = (project in file("."))
     Compile / javaSource := baseDirectory.value / "scala/src/main/java",
     Compile / resourceDirectory := baseDirectory.value / "scala/src/main/resources",
     Test / scalaSource := baseDirectory.value / "scala/src/test/scala",
-    Test / unmanagedSourceDirectories ++= foldersOfLine.map(baseDirectory.value / "scala/src/test" / _),
+    Test / unmanagedSourceDirectories ++= foldersOfLine.map(
+      baseDirectory.value / "scala/src/test" / _
+    ),
     Test / javaSource := baseDirectory.value / "scala/src/test/java",
     Test / resourceDirectory := baseDirectory.value / "scala/src/test/resources",
     Antlr4 / sourceDirectory := baseDirectory.value / "sql-grammar",

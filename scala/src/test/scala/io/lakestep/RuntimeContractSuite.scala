@@ -33,7 +33,9 @@ class RuntimeContractSuite extends AnyFunSuite {
     RuntimeContract.check(Versions.spark, "4.4.1")
   }
 
-  test("another Spark line is refused with the versions that are supported, and how to get its JAR") {
+  test(
+    "another Spark line is refused with the versions that are supported, and how to get its JAR"
+  ) {
     val others = Seq("3.5.6", "4.0.1", "4.1.0", "4.2.0", "4.3.0").filterNot(_.startsWith(line))
     for (other <- others) {
       val parameters = unsupported(other, Versions.delta)

@@ -75,9 +75,9 @@ private[commit] final class Validate(env: Environment, bindings: Bindings) {
       else Left(gone(s.table.name, s.table.path))
     for {
       seen <- checked
-      Walked(tail, head, commits, read) = seen
-      changes <- RowMerge(s.changes, commits, vectors).left.map(sameRows(s, commits, _))
+      changes <- RowMerge(s.changes, seen.commits, vectors).left.map(sameRows(s, seen.commits, _))
     } yield {
+      val Walked(tail, head, commits, read) = seen
       keepOthers(s, tail, commits)
       val last = commits.lastOption.orElse(
         Option.when(s.table.inCommitTimestamps && head >= 0)(s.log.read(head)).flatten

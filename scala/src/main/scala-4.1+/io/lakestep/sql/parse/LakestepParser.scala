@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.internal.SQLConf
 
 import io.lakestep.Errors
+import io.lakestep.sql.command.BlockPiece
 
 /**
  * Spark 4.1 and newer hand the parameters of a text (`spark.sql(text, args)`) to the parser. They are

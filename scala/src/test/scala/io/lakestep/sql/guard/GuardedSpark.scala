@@ -26,6 +26,8 @@ trait GuardedSpark extends BeforeAndAfterAll { self: Suite =>
   lazy val spark: classic.SparkSession = SparkSession.builder()
     .master("local[2]")
     .config("spark.ui.enabled", "false")
+    // On by default since 4.1.
+    .config("spark.sql.scripting.enabled", "true")
     .config("spark.sql.shuffle.partitions", "2")
     .config("spark.databricks.delta.snapshotPartitions", "2")
     .config("spark.sql.warehouse.dir", path("warehouse"))
