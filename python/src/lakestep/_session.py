@@ -56,8 +56,8 @@ def configure(
     Raises
     ------
     ConfigurationError
-        ``LAKESTEP_JAR_NOT_FOUND``, ``LAKESTEP_DELTA_JARS_NOT_FOUND``, ``LAKESTEP_JARS_FIXED``,
-        ``LAKESTEP_SETTING_CONFLICT``.
+        ``LAKESTEP_NO_JAR_FOR_SPARK``, ``LAKESTEP_JAR_NOT_FOUND``,
+        ``LAKESTEP_DELTA_JARS_NOT_FOUND``, ``LAKESTEP_JARS_FIXED``, ``LAKESTEP_SETTING_CONFLICT``.
 
     Examples
     --------
@@ -75,6 +75,7 @@ def configure(
     if user.is_remote_server():
         return builder
     _errors.install()
+    _build.line()
 
     jars = user.list_of(_JARS)
     wanted = [] if _holds(jars, "lakestep-spark_") else [_build.jar_path()]
