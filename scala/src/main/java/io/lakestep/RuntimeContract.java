@@ -9,6 +9,7 @@ import java.io.InputStreamReader;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -36,8 +37,8 @@ import org.apache.xbean.asm9.Opcodes;
  *       built with.
  * </ul>
  *
- * <p>Plain Java that looks everything else up by name, so that it links on every Spark. Class files
- * are read and not loaded: what they rely on themselves need not be there.
+ * <p>Plain Java 8 that looks everything else up by name, so that it links on every Spark and JVM. Class
+ * files are read and not loaded: what they rely on themselves need not be there.
  */
 public final class RuntimeContract {
 
@@ -236,7 +237,7 @@ public final class RuntimeContract {
     public void visit(
         int version, int access, String name, String signature, String above, String[] interfaces) {
       if (above != null) supers.add(above);
-      supers.addAll(List.of(interfaces));
+      supers.addAll(Arrays.asList(interfaces));
     }
 
     @Override

@@ -1,5 +1,6 @@
 package io.lakestep;
 
+import java.util.Collections;
 import java.util.Map;
 import org.apache.spark.SparkThrowable;
 
@@ -19,7 +20,7 @@ public final class UnsupportedRuntimeException extends RuntimeException implemen
     super("[" + condition + "] " + message + " SQLSTATE: " + sqlState, cause);
     this.condition = condition;
     this.sqlState = sqlState;
-    this.parameters = Map.copyOf(parameters);
+    this.parameters = Collections.unmodifiableMap(parameters);
   }
 
   // Without @Override: not every Spark has each of them.
