@@ -12,7 +12,8 @@ from typing import Any
 CLIENT = Path(__file__).with_name("client.py")
 sys.path.append(str(CLIENT.parents[1] / "tests" / "support"))
 
-from built import BUILT, TEST_JAR  # noqa: E402, F401
+from built import BUILT as BUILT  # noqa: E402
+from built import TEST_JAR as TEST_JAR  # noqa: E402
 from process import CallFailed, Halts, Process  # noqa: E402
 
 

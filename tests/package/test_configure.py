@@ -96,9 +96,7 @@ def test_without_a_folder_of_jars_delta_is_fetched_as_a_package(configured):
         {"spark.jars.packages": "org.example:one:1"},
         call="import sys; sys.prefix = '/nowhere'; lakestep.configure(builder)",
     )
-    assert options["spark.jars.packages"] == (
-        "org.example:one:1," + PACKAGE
-    )
+    assert options["spark.jars.packages"] == ("org.example:one:1," + PACKAGE)
     assert options["spark.jars"] == lakestep.jar_path()
 
 

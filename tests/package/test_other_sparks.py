@@ -5,9 +5,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from built import TOP
 
 import lakestep
+from built import TOP
 from lakestep import _build
 
 OTHERS = TOP / "target" / "others"
@@ -61,7 +61,9 @@ def test_spark_of_no_line_starts_no_session(tmp_path, version, scala, settings):
             text=True,
         )
         assert "STARTED" not in done.stdout, done.stdout
-        assert "[LAKESTEP_UNSUPPORTED_RUNTIME] Lakestep " in done.stdout, done.stdout + done.stderr
+        assert "[LAKESTEP_UNSUPPORTED_RUNTIME] This JAR of Lakestep " in done.stdout, (
+            done.stdout + done.stderr
+        )
         assert "found Spark " + version[:3] in done.stdout
         assert "Spark 4.0, 4.1, 4.2" in done.stdout
 

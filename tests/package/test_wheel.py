@@ -9,9 +9,9 @@ from zipfile import ZipFile
 
 import pyspark
 import pytest
-from built import TOP
 
 import lakestep
+from built import TOP
 from lakestep import _build
 
 VERSIONS = dict(

@@ -193,13 +193,8 @@ def test_convert_and_vacuum_find_folders_that_lie_beside_files(spark, tmp_path):
     name = f"delta.`{path}`"
     spark.sql(f"CONVERT TO DELTA parquet.`{path}` PARTITIONED BY (p BIGINT)")
     assert numbers(spark, name) == [0, 1, 2, 3]
-    settings = {
-        "spark.databricks.delta.retentionDurationCheck.enabled": "false",
-        # By default VACUUM looks for files in 10,000 tasks.
-        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
-    }
-    for key, value in settings.items():
-        spark.conf.set(key, value)
+    check = "spark.databricks.delta.retentionDurationCheck.enabled"
+    spark.conf.set(check, "false")
     try:
         for mode in ("allow", "forbid"):
             garbage = [path / f"p={p}" / "garbage.parquet" for p in (0, 1)]
@@ -211,8 +206,7 @@ def test_convert_and_vacuum_find_folders_that_lie_beside_files(spark, tmp_path):
             spark.sql(f"VACUUM {name} RETAIN 0 HOURS")
             assert [file for file in garbage if file.exists()] == [], mode
     finally:
-        for key in settings:
-            spark.conf.unset(key)
+        spark.conf.unset(check)
     assert numbers(spark, name) == [0, 1, 2, 3]
 
 

@@ -19,7 +19,7 @@ from itertools import count
 from pathlib import Path
 
 from built import TEST_JAR
-from fast_start import FAST_START, FEW_TABLES, INTERPRETED
+from fast_start import FAST_START, FEW_TABLES, FEW_TASKS, INTERPRETED
 from process import Halts, Process, calls
 
 TIMEOUT_S = 600
@@ -33,6 +33,7 @@ FAST_PATHS = (
 
 SETTINGS = {
     **FEW_TABLES,
+    **FEW_TASKS,
     **FAST_PATHS,
     **INTERPRETED,
     "spark.master": "local[2]",

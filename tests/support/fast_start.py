@@ -23,6 +23,9 @@ FAST_START = OPTIONS + (f" -XX:SharedArchiveFile={ARCHIVE}" if ARCHIVE.exists() 
 # Delta keeps the last state of 10,000 tables, more than a small JVM has room for.
 FEW_TABLES = {"spark.databricks.delta.delta.log.cacheSize": "30"}
 
+# By default VACUUM looks for files in 10,000 tasks.
+FEW_TASKS = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "2"}
+
 # Half of the time of a small statement goes into the texts of programs that run once.
 INTERPRETED = (
     {}
@@ -47,6 +50,8 @@ def write_archive(folder):
         map={
             **INTERPRETED,
             "spark.driver.memory": "1g",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.databricks.delta.snapshotPartitions": "2",
             "spark.driver.extraJavaOptions": f"{OPTIONS} {dump}",
             "spark.sql.warehouse.dir": f"file:{folder}/warehouse",
             "spark.ui.enabled": "false",

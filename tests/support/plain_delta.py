@@ -14,7 +14,7 @@ import statement_kinds
 import table_kinds
 import table_state
 from built import TEST_JAR
-from fast_start import FAST_START, FEW_TABLES, INTERPRETED
+from fast_start import FAST_START, FEW_TABLES, FEW_TASKS, INTERPRETED
 from process import Process, calls
 from statement_kinds import Target
 from transactions import condition_of
@@ -107,7 +107,7 @@ def main(folder, delta_jars):
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.databricks.delta.snapshotPartitions", "2")
-        .config(map={**FEW_TABLES, **INTERPRETED, **COUNTED})
+        .config(map={**FEW_TABLES, **FEW_TASKS, **INTERPRETED, **COUNTED})
         .getOrCreate()
     )
     requests = _Requests(spark)

@@ -4,10 +4,11 @@ from pyspark.sql import SparkSession
 
 import lakestep
 from driver import FAST_PATHS
-from fast_start import FAST_START, FEW_TABLES, INTERPRETED
+from fast_start import FAST_START, FEW_TABLES, FEW_TASKS, INTERPRETED
 
 SMALL = {
     **FEW_TABLES,
+    **FEW_TASKS,
     **FAST_PATHS,
     **INTERPRETED,
     "spark.master": "local[2]",

@@ -236,8 +236,6 @@ def test_vacuum_deletes_what_no_version_within_the_retention_needs(spark, arena)
     before = rows(spark, table)
     files = set(Path(table.path).glob("*.parquet"))
     spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-    # By default VACUUM looks for files in 10,000 tasks.
-    spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "2")
     vacuum = f"VACUUM {table.sql} RETAIN 0 HOURS"
     named = {row.path for row in spark.sql(f"{vacuum} DRY RUN").collect()}
     assert {Path(path.removeprefix("file:")) for path in named} <= files

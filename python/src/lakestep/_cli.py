@@ -13,13 +13,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return 0, or 1 after printing an error of Lakestep to stderr."""
     parser = argparse.ArgumentParser(prog="lakestep", description="Lakestep on this machine.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    jar = commands.add_parser("jar", help="print the path of the JAR, for spark-submit --jars")
+    jar = commands.add_parser(
+        "jar",
+        help="print the path of the JAR, for spark-submit --jars; with --spark 4.1 for that Spark",
+    )
     jar.add_argument(
         "--spark",
         metavar="VERSION",
         help="the Spark of the cluster, 4.1 for example; default: that of the installed PySpark",
     )
-    commands.add_parser("version", help="print the version, and the Spark and Delta it supports")
+    commands.add_parser("version", help="print the version, and the Spark and Delta of each JAR")
     given = parser.parse_args(arguments)
     try:
         print(_build.jar_path(given.spark) if given.command == "jar" else _version_text())
