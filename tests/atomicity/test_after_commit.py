@@ -6,7 +6,11 @@ import lakestep
 from arena import head
 from transactions import begin, commit
 
-pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
+pytestmark = [
+    pytest.mark.classic,
+    pytest.mark.usefixtures("no_transaction_left"),
+    pytest.mark.sliced("transaction/AfterCommit", "engine room"),
+]
 
 AUTO_COMPACT = "delta.autoOptimize.autoCompact"
 

@@ -17,6 +17,8 @@ from lake import Lake, append
 from lakestep import _build
 from transactions import is_one_of
 
+pytestmark = pytest.mark.sliced("commit/Bindings", "storage", "timeline")
+
 BEFORE = [(1, "old"), (2, "old")]
 AFTER = [(1, "new"), (2, "old")]
 UPDATE = "UPDATE {} SET v = 'new' WHERE id = 1"

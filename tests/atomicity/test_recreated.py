@@ -5,6 +5,8 @@ from pyspark.errors import PySparkException
 
 from transactions import is_one_of
 
+pytestmark = pytest.mark.sliced("commit/Bindings", "commit/Pin")
+
 ROWS = [(1, "a"), (2, "b")]
 
 

@@ -11,6 +11,10 @@ from deltalake.schema import PrimitiveType
 from driver import TIMEOUT_S, DriverError
 from lake import Lake, append
 
+pytestmark = pytest.mark.sliced(
+    "commit/Reruns", "sql/run", "transaction/Redo", "transaction/UnseenStatements"
+)
+
 UPDATE = "UPDATE {} SET v = concat(v, '+') WHERE id = 1"
 INSERT = "INSERT INTO {} VALUES (3, 'own')"
 
@@ -304,7 +308,6 @@ CHANGES = {
 }
 
 
-@pytest.mark.sliced("transaction/Redo")
 @pytest.mark.parametrize("change", CHANGES)
 def test_unseen_changes_typed_one_by_one_run_again_at_commit(drivers, tmp_path, change):
     [driver] = drivers(1)
@@ -327,7 +330,6 @@ def test_unseen_changes_typed_one_by_one_run_again_at_commit(drivers, tmp_path, 
     assert lake.requested() == set()
 
 
-@pytest.mark.sliced("transaction/UnseenStatements")
 @pytest.mark.parametrize(
     "how",
     [

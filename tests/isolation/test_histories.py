@@ -22,7 +22,7 @@ from process import Died
 
 DRIVERS = 4
 EACH = 2
-PART = 80
+PART = 50
 LEVELS = ("SNAPSHOT", "SERIALIZABLE")
 
 
@@ -257,10 +257,10 @@ def planted(history):
 @pytest.mark.parametrize(
     ("levels", "parts"),
     [
-        pytest.param(LEVELS, 1, id="80"),
-        pytest.param(LEVELS, 25, id="2000", marks=pytest.mark.long),
-        pytest.param(LEVELS[:1], 5, id="snapshot", marks=pytest.mark.long),
-        pytest.param(LEVELS[1:], 5, id="serializable", marks=pytest.mark.long),
+        pytest.param(LEVELS, 1, id="50"),
+        pytest.param(LEVELS, 40, id="2000", marks=pytest.mark.long),
+        pytest.param(LEVELS[:1], 8, id="snapshot", marks=pytest.mark.long),
+        pytest.param(LEVELS[1:], 8, id="serializable", marks=pytest.mark.long),
     ],
 )
 def test_history_of_four_drivers_is_right_and_planted_faults_are_named(

@@ -4,6 +4,10 @@ import pytest
 
 from lake import Lake, append, rewrite
 
+pytestmark = pytest.mark.sliced(
+    "commit/ConsistentRead", "commit/Helping", "commit/ReadPoint", "sql/read", "sql/run"
+)
+
 UPDATE = "UPDATE {} SET v = 'new' WHERE id = 1"
 OLD, NEW = ("old", "old"), ("new", "new")
 
@@ -157,7 +161,6 @@ WRITES = {
 }
 
 
-@pytest.mark.sliced("commit/Helping")
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 def test_statement_never_builds_on_what_is_taken_back(drivers, tmp_path, write):
     """Wherever a transaction is published between two listings of a statement outside of it."""
@@ -255,7 +258,6 @@ SELF_READS = {
 }
 
 
-@pytest.mark.sliced("sql/read/ConsistentReads")
 @pytest.mark.parametrize("kind", SELF_READS)
 def test_statement_that_reads_what_it_changes_loses_nothing_of_others(drivers, tmp_path, kind):
     """Wherever a foreign commit comes between two listings of it."""

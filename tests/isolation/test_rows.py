@@ -9,7 +9,11 @@ import pytest
 from lakestep import ConflictError
 from transactions import commit, refused, rollback
 
-pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
+pytestmark = [
+    pytest.mark.classic,
+    pytest.mark.usefixtures("no_transaction_left"),
+    pytest.mark.sliced("commit/RowMerge", "log"),
+]
 
 ROWS = 12
 MERGE = (
@@ -73,7 +77,6 @@ PAIRS = [
 ]
 
 
-@pytest.mark.sliced("commit/RowMerge", "log/RowFilter")
 @pytest.mark.parametrize(("theirs", "ours"), PAIRS)
 def test_changes_of_different_rows_of_one_file_both_commit(
     spark, other_session, plain, vectors, ours, theirs

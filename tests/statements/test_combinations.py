@@ -16,7 +16,11 @@ import table_kinds
 from arena import head, read_by_delta_rs
 from transactions import begin, commit, condition_of, refused, rollback
 
-pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
+pytestmark = [
+    pytest.mark.classic,
+    pytest.mark.usefixtures("no_transaction_left"),
+    pytest.mark.sliced("log"),
+]
 
 
 def property_(key, value):
@@ -64,7 +68,7 @@ KINDS = [
 ]
 
 # What `make test` takes its quarter of; the whole is for test-long.
-FEW = {*FILES, "feed", "no_feed", "row_tracking", "row_ids", "in_commit_times"}
+FEW = {*FILES, "feed", "no_feed", "row_tracking"}
 SMALL = [
     (kind, pair)
     for kind in ("plain", "change_data_feed", "row_tracking")

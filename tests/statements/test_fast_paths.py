@@ -11,7 +11,11 @@ from pyspark.errors import PySparkException
 from lake import append
 from transactions import abandon, begin, commit, rollback
 
-pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
+pytestmark = [
+    pytest.mark.classic,
+    pytest.mark.usefixtures("no_transaction_left"),
+    pytest.mark.sliced("engine room", "overlay"),
+]
 
 REUSE = "spark.lakestep.reuseSnapshots"
 

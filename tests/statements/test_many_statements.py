@@ -11,7 +11,11 @@ import table_state
 from arena import head, read_by_delta_rs
 from transactions import begin, commit, condition_of
 
-pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
+pytestmark = [
+    pytest.mark.classic,
+    pytest.mark.usefixtures("no_transaction_left"),
+    pytest.mark.sliced("log", "overlay"),
+]
 
 INSERT = "INSERT INTO {t} (id, part, v, n) VALUES (51, 'a', 'x', 51), (52, 'm', 'y', 52)"
 
@@ -105,7 +109,6 @@ def cases():
         yield pytest.param("many_features", SEQUENCES[name], id=f"{name}-again")
 
 
-@pytest.mark.sliced("log/Flatten")
 @pytest.mark.parametrize(("kind", "sequence"), list(cases()))
 def test_statements_together_make_what_plain_delta_makes_of_them(spark, arena, kind, sequence):
     expected = arena.expected(kind, *sequence)

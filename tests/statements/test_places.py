@@ -11,7 +11,11 @@ from arena import head
 from statement_kinds import Target
 from transactions import begin, commit, rollback
 
-pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
+pytestmark = [
+    pytest.mark.classic,
+    pytest.mark.usefixtures("no_transaction_left"),
+    pytest.mark.sliced("catalog", "overlay/OverlayPath", "sql/redirect"),
+]
 
 STATEMENTS = (
     "insert_values",
@@ -98,7 +102,6 @@ PLACES = [
 ]
 
 
-@pytest.mark.sliced("overlay/OverlayPath", "sql/redirect")
 @pytest.mark.parametrize("place", PLACES)
 def test_table_changes_alike_in_every_place(spark, arena, tmp_path, place):
     by_path = place in (path, path_with_scheme, symbolic_link)

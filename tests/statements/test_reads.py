@@ -17,7 +17,11 @@ import table_state
 from arena import head, read_by_delta_rs
 from transactions import begin, commit, condition_of, refused, rollback
 
-pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("compiled", "no_transaction_left")]
+pytestmark = [
+    pytest.mark.classic,
+    pytest.mark.usefixtures("compiled", "no_transaction_left"),
+    pytest.mark.sliced("catalog", "sql/read", "sql/redirect", "transaction/ConflictErrors"),
+]
 
 CHANGES = {"f": ("insert_values", "update"), "d": ("delete", "add_column")}
 

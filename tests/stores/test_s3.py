@@ -7,6 +7,8 @@ from driver import DriverError
 from process import Died
 from s3 import BUCKET, S3
 
+pytestmark = pytest.mark.sliced("storage")
+
 UPDATE = "UPDATE {} SET v = 'new' WHERE id = 1"
 OLD, NEW, OTHER = (1, "old"), (1, "new"), (2, "old")
 ALLOW = {"spark.lakestep.foreignWriters": "allow"}

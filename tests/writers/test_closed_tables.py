@@ -18,7 +18,11 @@ from lake import FEATURE, Lake, append, header, is_fenced, rewrite
 from process import CallFailed
 from transactions import begin, commit, refused, rollback
 
-pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
+pytestmark = [
+    pytest.mark.classic,
+    pytest.mark.usefixtures("no_transaction_left"),
+    pytest.mark.sliced("log/ForeignWriters", "sql/run"),
+]
 
 CLOSE = "ALTER TABLE {} SET TBLPROPERTIES ('lakestep.foreignWriters' = 'forbid')"
 OPEN = "ALTER TABLE {} UNSET TBLPROPERTIES ('lakestep.foreignWriters')"
@@ -88,7 +92,6 @@ STATEMENTS = [
 ]
 
 
-@pytest.mark.sliced("log/ForeignWriters", "sql/run/OneStatement")
 @pytest.mark.parametrize("inside", [True, False], ids=["inside", "outside"])
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_every_statement_does_on_a_closed_table_what_it_does_on_an_open_one(

@@ -11,6 +11,8 @@ from kills import AFTER, BEFORE, kill_at, start_transaction
 from lake import FEATURE, Lake, append, header, is_fenced, rewrite
 from process import CallFailed
 
+pytestmark = pytest.mark.sliced("commit/Publish", "commit/Finish")
+
 MODE = "ALTER TABLE {} SET TBLPROPERTIES ('lakestep.foreignWriters' = 'reserve')"
 
 # The third put into one of the two tables: both fences are in, nothing is published.
