@@ -77,6 +77,7 @@ lazy val hdfsJars = taskKey[File]("A folder with what Hadoop's MiniDFSCluster ad
 lazy val deltaJars = taskKey[File]("A folder with the JARs that Delta adds to Spark's own")
 
 def copied(folder: File, files: Seq[File]): File = {
+  IO.delete(folder)
   IO.createDirectory(folder)
   files.filter(_.getName.endsWith(".jar"))
     .foreach(f => IO.copyFile(f, folder / f.getName, preserveLastModified = true))

@@ -5,7 +5,7 @@ import pytest
 from fast_start import INTERPRETED
 from transactions import abandon, begin, commit, rollback
 
-pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
+pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("compiled", "no_transaction_left")]
 
 # Each makes Spark load the catalog of a session on a thread that belongs to another one.
 FIRST_CALLS = {
@@ -19,7 +19,7 @@ FIRST_CALLS = {
 @pytest.fixture
 def new_session(spark):
     made = spark.newSession()
-    # Spark lists tables by compiled programs alone.
+    # Spark lists tables by compiled programs only.
     for key in INTERPRETED:
         made.conf.unset(key)
     yield made

@@ -5,6 +5,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 import lakestep
+from built import LINE
 
 ROWS = [(1, "a"), (2, "b")]
 
@@ -408,7 +409,7 @@ try:
         spark.stop()
         raise failure
 except ValueError as e:
-    answer([e is failure, e.__notes__])
+    answer([e is failure, getattr(e, "__notes__", [])])
 """
 
 
@@ -416,5 +417,10 @@ except ValueError as e:
 def test_rollback_that_fails_is_a_note_on_the_original_exception(python, tmp_path):
     same, notes = python(STOPPED.format(folder=str(tmp_path)))
     assert same
-    assert len(notes) == 1
-    assert notes[0].startswith("ROLLBACK failed too: ")
+    # Before Spark 4.2 a stopped session can still roll back.
+    if LINE == "4.2":
+        assert len(notes) == 1
+        assert notes[0].startswith("ROLLBACK failed too: ")
+    else:
+        assert notes == []
+        assert list((tmp_path / "timeline").glob("transactions/*")) == []
