@@ -3,7 +3,7 @@
 The tests of a file that are marked ``sliced`` alike are a matrix, with the sources that they
 watch: where one of them has changed since the last landing but one, the whole matrix runs.
 
-The file `slice` counts the landings; its number modulo 4 is the quarter. ``LAKESTEP_TEST_SLICE=2/4``
+The file `slice` counts landings; its number modulo 4 is the quarter. ``LAKESTEP_TEST_SLICE=2/4``
 takes that quarter whatever has changed, ``LAKESTEP_TEST_SLICE=all`` takes all.
 """
 
