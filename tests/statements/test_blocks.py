@@ -132,9 +132,10 @@ def test_statements_of_spark_and_delta_take_parameters(spark, arena, inside):
     )
     text = f"OPTIMIZE {other} WHERE part = :part -- not a marker: 'à :part"
     if LINE == "4.0":
-        for statement in (f"DESCRIBE HISTORY {t} LIMIT :part", text):
-            with refused("PARSE_SYNTAX_ERROR"):
-                spark.sql(statement, args={"part": "a"})
+        with refused("PARSE_SYNTAX_ERROR"):
+            spark.sql(f"DESCRIBE HISTORY {t} LIMIT :n", args={"n": 2})
+        with refused("UNBOUND_SQL_PARAMETER"):
+            spark.sql(text, args={"part": "a"})
     else:
         assert spark.sql(f"DESCRIBE HISTORY {t} LIMIT :n", args={"n": 2}).count() == 2
         assert spark.sql(f"DESCRIBE HISTORY {t} LIMIT ?", args=[1]).count() == 1
