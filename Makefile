@@ -84,7 +84,7 @@ $(WHEEL): $(JAR) $(WHEEL_SOURCES) $(VENV)/created
 	touch $@
 
 $(RELEASE): $(foreach line,$(lines),$(call jar_of,$(line))) $(WHEEL_SOURCES) $(VENV)/created
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir $(@D) ./python
+	LAKESTEP_LINES='$(lines)' $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir $(@D) ./python
 	touch $@
 
 $(BUILT)/delta-jars: | $(JAR)

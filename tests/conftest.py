@@ -95,7 +95,13 @@ def no_transaction_left(spark):
 @pytest.fixture
 def other_session(spark):
     """A second session on the same warehouse: another client."""
-    return spark.cloneSession() if CONNECT else spark.newSession()
+    if not CONNECT:
+        return spark.newSession()
+    if hasattr(spark, "cloneSession"):
+        return spark.cloneSession()
+    from pyspark.sql.connect.session import SparkSession
+
+    return SparkSession.builder.remote("sc://localhost:15002").create()
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import lakestep
-from built import TOP
+from built import LINE, TOP
 from lakestep import _build
 
 OTHERS = TOP / "target" / "others"
@@ -66,6 +66,23 @@ def test_spark_of_no_line_starts_no_session(tmp_path, version, scala, settings):
         )
         assert "found Spark " + version[:3] in done.stdout
         assert "Spark 4.0, 4.1, 4.2" in done.stdout
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("line", [line for line in _build.lines() if line != LINE])
+def test_delta_for_another_line_starts_no_session(python, line):
+    jars = [*(TOP / "target" / line / "delta-jars").glob("*.jar")]
+    assert jars
+    code = f"""
+    from pyspark.sql import SparkSession
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    builder.config("spark.jars", {",".join(map(str, jars))!r})
+    try:
+        answer(lakestep.configure(builder).getOrCreate().version)
+    except lakestep.ConfigurationError as error:
+        answer(error.getCondition())
+    """
+    assert python(code) == "LAKESTEP_RUNTIME_CHANGED"
 
 
 def test_the_check_is_of_an_old_java(tmp_path):

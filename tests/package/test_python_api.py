@@ -423,3 +423,19 @@ def test_rollback_that_fails_is_a_note_on_the_original_exception(python, tmp_pat
         assert notes[0].startswith("ROLLBACK failed too: ")
     else:
         assert notes == []
+
+
+def test_block_with_parameters_commits_once_however_often_it_is_looked_at(spark, table, rows):
+    name = table("looked_at")
+    block = f"BEGIN; INSERT INTO {name} VALUES (:id, 'c'); SELECT max(id) FROM {name}; COMMIT"
+    # There Spark would run it for each look.
+    if LINE == "4.0" and type(spark).__module__.startswith("pyspark.sql.connect"):
+        with pytest.raises(lakestep.UnsupportedInTransactionError) as raised:
+            spark.sql(block, args={"id": 3}).collect()
+        assert refusal(raised) == ("LAKESTEP_PARAMETERS_IN_BLOCK", "0A000")
+        assert rows(spark, name) == ROWS
+        return
+    frame = spark.sql(block, args={"id": 3})
+    assert frame.columns == ["max(id)"]
+    assert [frame.collect()[0][0] for _ in range(2)] == [3, 3]
+    assert rows(spark, name) == [*ROWS, (3, "c")]

@@ -99,7 +99,7 @@ def test_block_takes_named_parameters(spark, arena):
     target = arena.table("plain")
     frame = spark.sql(
         f"BEGIN; INSERT INTO {target.sql} VALUES (:id, :part, :v, :n); "
-        f"DELETE FROM {target.sql} WHERE id = :gone; "
+        f"DELETE FROM {target.sql} WHERE v <> '\U0001f600' AND id = (: gone); "
         f"SELECT v FROM {target.sql} WHERE id = :id; COMMIT",
         args={"id": 80, "part": "a", "v": "don't; :id", "n": 1, "gone": 2},
     )
@@ -124,6 +124,10 @@ def test_statements_of_spark_and_delta_take_parameters(spark, arena, inside):
     assert spark.sql("SELECT * FROM {table}", table=spark.table(t)).count() == 8
     spark.sql(f"INSERT INTO {t} VALUES (:id, 'a', :v, 1)", args={"id": 81, "v": "ç"})
     spark.sql(f"UPDATE {t} SET v = :v WHERE id = :id", args={"id": 1, "v": "set"})
+    # Characters that are two of Java's.
+    smiling = f"UPDATE {t} SET v = '\U0001f600' || :v WHERE v <> '\U0001f600' AND id = :id"
+    spark.sql(smiling, args={"id": 4, "v": "\U0001f601"})
+    assert column(spark.sql(f"SELECT v FROM {t} WHERE id = 4")) == ["\U0001f600\U0001f601"]
     spark.sql(f"DELETE FROM {t} WHERE id = ?", args=[2])
     spark.sql(
         f"MERGE INTO {t} t USING (SELECT :id AS id) s ON t.id = s.id "
@@ -158,4 +162,17 @@ def test_scripts_of_spark_stay_spark_s(spark):
     spark.conf.set("spark.sql.scripting.enabled", "true")
     assert column(spark.sql("BEGIN DECLARE x INT DEFAULT 3; SET x = x + 1; SELECT x; END")) == [4]
     assert column(spark.sql("BEGIN SELECT 1; END")) == [1]
+    assert is_idle(spark)
+
+
+def test_block_by_execute_immediate_is_refused_before_it_runs(spark, arena):
+    target = arena.table("plain").sql
+    block = f"BEGIN; DELETE FROM {target}; COMMIT"
+    with refused(
+        "SQL_SCRIPT_IN_EXECUTE_IMMEDIATE"
+        if LINE == "4.0"
+        else "LAKESTEP_BLOCK_IN_EXECUTE_IMMEDIATE"
+    ):
+        spark.sql(f"EXECUTE IMMEDIATE '{block}'")
+    assert spark.table(target).count() == 8
     assert is_idle(spark)

@@ -364,6 +364,22 @@ def test_count_planned_before_begin_is_refused_inside(spark, arena):
     assert count.collect()[0][0] == 8
 
 
+def test_cached_data_built_anew_inside_is_that_of_all_sessions(spark, other_session, arena):
+    target = arena.table("plain")
+    spark.sql(f"CACHE TABLE {target.sql}")
+    try:
+        begin(spark)
+        spark.sql(f"DELETE FROM {target.sql} WHERE id = 1")
+        spark.catalog.refreshByPath(target.path)
+        assert spark.table(target.sql).count() == 7
+        assert other_session.table(target.sql).count() == 8
+        rollback(spark)
+        for session in (spark, other_session):
+            assert session.table(target.sql).count() == 8
+    finally:
+        spark.sql(f"UNCACHE TABLE IF EXISTS {target.sql}")
+
+
 @pytest.mark.parametrize("end", [commit, rollback])
 def test_frame_of_a_transaction_reads_the_table_as_it_is_after_it(spark, arena, end):
     target = arena.table("plain")

@@ -242,3 +242,19 @@ def test_every_command_of_ours_runs_while_something_is_cached(spark, table):
         assert spark.table("cached").count() == 3
     finally:
         spark.sql("UNCACHE TABLE IF EXISTS cached")
+
+
+@pytest.mark.parametrize(("made", "written"), [("delta", "parquet"), ("parquet", "delta")])
+def test_overwriting_save_as_table_in_another_format_is_refused_before_the_table_is_dropped(
+    spark, made, written
+):
+    name = f"{made}_to_{written}"
+    spark.sql(f"CREATE TABLE {name} USING {made} AS SELECT id FROM range(2)")
+    try:
+        begin(spark)
+        with refused("LAKESTEP_UNSUPPORTED_IN_TRANSACTION.CREATE_TABLE", "0A000"):
+            spark.range(9).write.format(written).mode("overwrite").saveAsTable(name)
+        rollback(spark)
+        assert numbers(spark, name) == [0, 1]
+    finally:
+        spark.sql(f"DROP TABLE IF EXISTS {name}")

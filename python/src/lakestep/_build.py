@@ -52,7 +52,7 @@ def line(spark: str | None = None) -> str:
     ConfigurationError
         ``LAKESTEP_NO_JAR_FOR_SPARK``.
     """
-    found = spark or pyspark.__version__
+    found = pyspark.__version__ if spark is None else spark
     wanted = ".".join(found.split(".")[:2])
     if wanted not in lines():
         raise _errors.error(

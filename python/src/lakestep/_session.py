@@ -139,8 +139,8 @@ def _set_root(
 
 def _jars_in(folder: Path, present: Iterable[str]) -> list[str]:
     found = sorted(folder.glob("*.jar"))
-    if not _holds(map(str, found), "delta-spark_"):
-        raise _errors.error("LAKESTEP_DELTA_JARS_NOT_FOUND", folder=str(folder))
+    if not _holds(map(str, found), f"delta-spark_{_build.line()}_"):
+        raise _errors.error("LAKESTEP_DELTA_JARS_NOT_FOUND", folder=str(folder), line=_build.line())
     names = {_file_name(jar) for jar in present}
     return [str(jar) for jar in found if jar.name not in names]
 

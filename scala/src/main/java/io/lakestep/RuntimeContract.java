@@ -34,7 +34,7 @@ import org.apache.xbean.asm9.Opcodes;
  *       looked for at every start.
  *   <li>{@code lakestep-linkage.tsv}: every class, method and field of Spark and Delta that the code of
  *       this JAR names, written when it is built; looked for where a version is not the one that it was
- *       built with.
+ *       built with, and those of Delta always.
  * </ul>
  *
  * <p>Plain Java 8 that looks everything else up by name, so that it links on every Spark and JVM. Class
@@ -44,6 +44,7 @@ public final class RuntimeContract {
 
   private static final String CONTRACT = "lakestep-contract.tsv";
   private static final String LINKAGE = "lakestep-linkage.tsv";
+  private static final String DELTA = "org.apache.spark.sql.delta.";
 
   private static volatile boolean isChecked = false;
 
@@ -71,17 +72,21 @@ public final class RuntimeContract {
     for (String[] row : missing(CONTRACT)) throw changed(shown(row), row[3], null);
     boolean isBuiltWith =
         build.getProperty("spark").equals(spark) && build.getProperty("delta").equals(delta);
-    if (!isBuiltWith) {
-      for (String[] row : missing(LINKAGE)) throw changed(shown(row), "what " + row[3] + " does", null);
-    }
+    // A Delta of the same version may be for another line of Spark.
+    List<String[]> missing = isBuiltWith ? missing(LINKAGE, DELTA) : missing(LINKAGE);
+    for (String[] row : missing) throw changed(shown(row), "what " + row[3] + " does", null);
   }
 
   /** The rows of a list that are not there. */
   static List<String[]> missing(String list) {
+    return missing(list, "");
+  }
+
+  private static List<String[]> missing(String list, String prefix) {
     ClassFiles classes = new ClassFiles(RuntimeContract.class.getClassLoader());
     List<String[]> missing = new ArrayList<>();
     for (String[] row : rows(list)) {
-      if (!classes.has(row[0], row[1], row[2])) missing.add(row);
+      if (row[0].startsWith(prefix) && !classes.has(row[0], row[1], row[2])) missing.add(row);
     }
     return missing;
   }

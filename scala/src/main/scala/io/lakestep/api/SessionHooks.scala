@@ -8,7 +8,7 @@ import org.apache.spark.sql.delta.lakestep.{BaseTransactionBackstop, ParserOrder
 import io.lakestep.Versions
 import io.lakestep.catalog.BindCatalogs
 import io.lakestep.overlay.{BaseWriteGuard, OverlaySettings}
-import io.lakestep.sql.command.ResolveTransactionBlock
+import io.lakestep.sql.command.{RefuseRepeatedBlock, ResolveTransactionBlock}
 import io.lakestep.sql.guard.TransactionGuard
 import io.lakestep.sql.parse.LakestepParser
 import io.lakestep.sql.read.{ConsistentReads, NoteStatementTables}
@@ -44,6 +44,7 @@ object SessionHooks {
     extensions.injectHintResolutionRule(BindCatalogs(_))
     WatchStatements.inject(extensions)
     extensions.injectHintResolutionRule(RedirectTables(_))
+    extensions.injectHintResolutionRule(_ => RefuseRepeatedBlock)
     extensions.injectResolutionRule(RedirectRelations(_))
     extensions.injectResolutionRule(RedirectSaveAsTable(_))
     extensions.injectResolutionRule(SkipIfExists(_))

@@ -7,5 +7,5 @@ import org.apache.spark.sql.catalyst.parser.ParserInterface
 class LakestepParser(session: SparkSession, delegate: ParserInterface)
     extends TextParser(session, delegate) {
 
-  override protected def boundLater(text: String): Seq[Marker] = Marker.all(text)
+  override protected def boundLater(text: String): Seq[Marker] = Marker.all(text, apart = true)
 }

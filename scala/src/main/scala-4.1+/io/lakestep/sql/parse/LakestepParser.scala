@@ -1,6 +1,7 @@
 package io.lakestep.sql.parse
 
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.parser.{
   HybridParameterContext, NamedParameterContext, ParameterContext, ParameterHandler, ParseException,
   ParserInterface, PositionalParameterContext
@@ -59,15 +60,31 @@ class LakestepParser(session: SparkSession, delegate: ParserInterface)
   private def substitute(text: String, parameters: ParameterContext): String =
     if (isLegacy) text
     else {
-      try ParameterHandler.substituteParameters(text, parameters)._1
+      try substituteBySpark(text, parameters)
       catch {
         case failure: ParseException => DeltaParameters.substitute(text, parameters, failure)
       }
     }
 
-  private def isEmpty(parameters: ParameterContext): Boolean = parameters match {
-    case NamedParameterContext(params) => params.isEmpty
-    case PositionalParameterContext(params) => params.isEmpty
-    case hybrid: HybridParameterContext => hybrid.args.isEmpty
+  /**
+   * Spark 4.1.0 cuts a text at the wrong places behind a character of two UTF-16 units, so characters that
+   * are neither in the text nor in a value stand for these meanwhile.
+   */
+  private def substituteBySpark(text: String, parameters: ParameterContext): String = {
+    val wide = text.codePoints.toArray.filter(Character.isSupplementaryCodePoint(_)).distinct
+    val taken = if (wide.isEmpty) "" else text + values(parameters).map(_.sql).mkString
+    val free = ('\ue000' to '\uf8ff').iterator.filter(taken.indexOf(_) < 0)
+    val standIns = wide.toSeq.map(c => (new String(Character.toChars(c)), free.next().toString))
+    val narrow = standIns.foldLeft(text) { case (t, (from, to)) => t.replace(from, to) }
+    val done = ParameterHandler.substituteParameters(narrow, parameters)._1
+    standIns.foldLeft(done) { case (t, (to, from)) => t.replace(from, to) }
+  }
+
+  private def isEmpty(parameters: ParameterContext): Boolean = values(parameters).isEmpty
+
+  private def values(parameters: ParameterContext): Seq[Expression] = parameters match {
+    case NamedParameterContext(params) => params.values.toSeq
+    case PositionalParameterContext(params) => params
+    case hybrid: HybridParameterContext => hybrid.args
   }
 }

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
 
-import org.apache.spark.sql.delta.lakestep.SparkInternals
+import org.apache.spark.sql.delta.lakestep.{Callers, SparkInternals}
 import io.lakestep.Errors
 import io.lakestep.transaction.{
   Attempts, Lifecycle, Redo, SessionEnvironment, Step, Transaction, Transactions
@@ -56,6 +56,19 @@ object TransactionBlock {
       end: BlockEnd,
       parameters: Seq[String]): TransactionBlock =
     TransactionBlock(begin, pieces, end, parameters, parameters.map(NamedParameter(_)))
+}
+
+/**
+ * Refuses a block with parameters where it would run once for each look at its result: on Spark Connect 4.0,
+ * which sees no script below the node that holds the parameters.
+ */
+object RefuseRepeatedBlock extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+    case query: NameParameterizedQuery
+        if query.child.isInstanceOf[TransactionBlock] && Callers.isConnect =>
+      throw Errors("LAKESTEP_PARAMETERS_IN_BLOCK")
+    case other => other
+  }
 }
 
 /**

@@ -15,8 +15,11 @@ private[parse] final case class Marker(text: String, start: Int, end: Int) {
 
 private[parse] object Marker {
 
-  /** All of a text, found by Spark's lexer: only Delta's parser may know the statement. */
-  def all(text: String): Vector[Marker] = {
+  /**
+   * All of a text, found by Spark's lexer: only Delta's parser may know the statement. A name may stand
+   * apart from its colon, as it does in types (`STRUCT<a: INT>`) as well: these come with `apart`.
+   */
+  def all(text: String, apart: Boolean = false): Vector[Marker] = {
     val upper = text.codePoints.map(Character.toUpperCase(_)).toArray
     val lexer = new SqlBaseLexer(CharStreams.fromString(new String(upper, 0, upper.length)))
     lexer.removeErrorListeners()
@@ -34,7 +37,8 @@ private[parse] object Marker {
       )
     visible.zip(visible.drop(1)).collect {
       case (colon, name)
-          if colon.getType == SqlBaseLexer.COLON && name.getStartIndex == colon.getStopIndex + 1 =>
+          if colon.getType == SqlBaseLexer.COLON &&
+            (apart || name.getStartIndex == colon.getStopIndex + 1) =>
         marker(colon, name)
       case (question, _) if question.getType == SqlBaseLexer.QUESTION => marker(question, question)
     }

@@ -9,6 +9,8 @@ import org.apache.spark.sql.catalyst.trees.{CurrentOrigin, Origin}
 import org.apache.spark.sql.internal.VariableSubstitution
 import org.apache.spark.sql.types.{DataType, StructType}
 
+import org.apache.spark.sql.delta.lakestep.Callers
+import io.lakestep.Errors
 import io.lakestep.catalog.BindCatalogs
 import io.lakestep.sql.command.{BeginTransaction, BlockEnd, BlockPiece, TransactionBlock}
 import io.lakestep.transaction.Transactions
@@ -57,13 +59,14 @@ private[parse] abstract class TextParser(session: SparkSession, delegate: Parser
       begin: BeginTransaction,
       pieces: Seq[BlockPiece],
       end: BlockEnd): LogicalPlan = {
+    if (Callers.isExecuteImmediate) throw Errors("LAKESTEP_BLOCK_IN_EXECUTE_IMMEDIATE")
     val origin = Origin(
       sqlText = Some(sqlText),
       startIndex = Some(0),
       stopIndex = Some(sqlText.length - 1)
     )
     val statement = CurrentOrigin.withOrigin(origin) {
-      val names = pieces.flatMap(p => boundLater(p.text)).filter(_.isNamed).map(_.text.drop(1))
+      val names = pieces.flatMap(p => boundLater(p.text)).filter(_.isNamed).map(_.text.drop(1).trim)
       SingleStatement(TransactionBlock(begin, pieces, end, names.distinct))
     }
     CompoundBody(Seq(statement), Some("lakestep_block"), isScope = true)

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
 
-import org.apache.spark.sql.delta.lakestep.OverlayRelation
+import org.apache.spark.sql.delta.lakestep.{Callers, OverlayRelation}
 import io.lakestep.Errors
 import io.lakestep.overlay.OverlayPath
 import io.lakestep.transaction.{InternalClones, Transactions}
@@ -51,6 +51,8 @@ final case class RedirectRelations(session: SparkSession) extends Rule[LogicalPl
       Transactions.open(session) match {
         case Some(transaction) if transaction.owns(path) => leaf
         case None if path == base => leaf
+        // Not for this session alone; its own queries look for the overlay, and so do not find it.
+        case Some(_) if path == base && Callers.isRecaching => leaf
         case Some(transaction) if path == base =>
           transaction.overlayOf(base, conf).fold(leaf) { overlay =>
             OverlayRelation.at(session, leaf, overlay).getOrElse(

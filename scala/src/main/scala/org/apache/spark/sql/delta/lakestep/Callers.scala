@@ -20,6 +20,25 @@ object Callers {
     frame.getClassName == s"${Sql}delta.DeltaHistoryManager" && frame.getMethodName == "getHistory"
   })
 
+  /** Looks at a table that an overwriting `saveAsTable` is about to drop (Spark 4.0.1). */
+  def isSaveAsTable: Boolean = walk(_.sliding(2).exists {
+    case Seq(table, save) =>
+      table.getClassName == s"${Sql}classic.SparkSession" && table.getMethodName == "table" &&
+      save.getClassName == s"${Sql}classic.DataFrameWriter" && save.getMethodName == "saveAsTable"
+    case _ => false
+  })
+
+  /** Builds cached data anew, which is for all sessions. */
+  def isRecaching: Boolean = walk(_.exists { frame =>
+    frame.getClassName == s"${Sql}execution.CacheManager" &&
+    frame.getMethodName == "recacheByCondition"
+  })
+
+  /** Parses a text for EXECUTE IMMEDIATE, which runs no script. Before Spark 4.1 it is another class. */
+  def isExecuteImmediate: Boolean = walk(
+    _.exists(_.getClassName.startsWith(s"${Sql}catalyst.analysis.ResolveExecuteImmediate"))
+  )
+
   /** Works for a client of Spark Connect. */
   def isConnect: Boolean = walk(_.exists(_.getClassName.startsWith(s"${Sql}connect.")))
 
