@@ -27,6 +27,7 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 DURATIONS = Path(__file__).with_name("durations.json")
 SUPPORT = Path(__file__).with_name("support")
 CONNECT = os.environ.get("LAKESTEP_TEST_API") == "connect"
+_kept: list[object] = []
 
 
 def pytest_configure(config):
@@ -101,7 +102,9 @@ def other_session(spark):
         return spark.cloneSession()
     from pyspark.sql.connect.session import SparkSession
 
-    return SparkSession.builder.remote("sc://localhost:15002").create()
+    # In PySpark 4.0 a session that goes away ends the threads of all.
+    _kept.append(SparkSession.builder.remote("sc://localhost:15002").create())
+    return _kept[-1]
 
 
 @pytest.fixture
