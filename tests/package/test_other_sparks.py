@@ -82,7 +82,7 @@ def test_delta_for_another_line_starts_no_session(python, line):
     except lakestep.ConfigurationError as error:
         answer(error.getCondition())
     """
-    assert python(code) == "LAKESTEP_RUNTIME_CHANGED"
+    assert python(code) == "LAKESTEP_UNSUPPORTED_RUNTIME"
 
 
 def test_the_check_is_of_an_old_java(tmp_path):

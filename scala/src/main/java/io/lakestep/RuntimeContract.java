@@ -7,6 +7,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.UncheckedIOException;
+import java.net.URL;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -17,6 +18,8 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.apache.xbean.asm9.ClassReader;
 import org.apache.xbean.asm9.ClassVisitor;
 import org.apache.xbean.asm9.FieldVisitor;
@@ -34,7 +37,7 @@ import org.apache.xbean.asm9.Opcodes;
  *       looked for at every start.
  *   <li>{@code lakestep-linkage.tsv}: every class, method and field of Spark and Delta that the code of
  *       this JAR names, written when it is built; looked for where a version is not the one that it was
- *       built with, and those of Delta always.
+ *       built with.
  * </ul>
  *
  * <p>Plain Java 8 that looks everything else up by name, so that it links on every Spark and JVM. Class
@@ -44,7 +47,7 @@ public final class RuntimeContract {
 
   private static final String CONTRACT = "lakestep-contract.tsv";
   private static final String LINKAGE = "lakestep-linkage.tsv";
-  private static final String DELTA = "org.apache.spark.sql.delta.";
+  private static final Pattern DELTA_JAR = Pattern.compile("delta-spark_(\\d+\\.\\d+)_[^/]*\\.jar");
 
   private static volatile boolean isChecked = false;
 
@@ -60,7 +63,18 @@ public final class RuntimeContract {
   public static void check() {
     if (!isChecked) {
       check(version("org.apache.spark.package$", "SPARK_VERSION"), version("io.delta.package$", "VERSION"));
+      checkLineOfDelta();
       isChecked = true;
+    }
+  }
+
+  /** A Delta of the same version may be for another line of Spark, which only the name of its JAR says. */
+  private static void checkLineOfDelta() {
+    URL found = RuntimeContract.class.getClassLoader().getResource("io/delta/package$.class");
+    Matcher name = DELTA_JAR.matcher(String.valueOf(found));
+    String line = line(build().getProperty("spark"));
+    if (name.find() && !name.group(1).equals(line)) {
+      throw unsupported("Delta for Spark " + name.group(1), build().getProperty("delta"));
     }
   }
 
@@ -72,21 +86,17 @@ public final class RuntimeContract {
     for (String[] row : missing(CONTRACT)) throw changed(shown(row), row[3], null);
     boolean isBuiltWith =
         build.getProperty("spark").equals(spark) && build.getProperty("delta").equals(delta);
-    // A Delta of the same version may be for another line of Spark.
-    List<String[]> missing = isBuiltWith ? missing(LINKAGE, DELTA) : missing(LINKAGE);
-    for (String[] row : missing) throw changed(shown(row), "what " + row[3] + " does", null);
+    if (!isBuiltWith) {
+      for (String[] row : missing(LINKAGE)) throw changed(shown(row), "what " + row[3] + " does", null);
+    }
   }
 
   /** The rows of a list that are not there. */
   static List<String[]> missing(String list) {
-    return missing(list, "");
-  }
-
-  private static List<String[]> missing(String list, String prefix) {
     ClassFiles classes = new ClassFiles(RuntimeContract.class.getClassLoader());
     List<String[]> missing = new ArrayList<>();
     for (String[] row : rows(list)) {
-      if (row[0].startsWith(prefix) && !classes.has(row[0], row[1], row[2])) missing.add(row);
+      if (!classes.has(row[0], row[1], row[2])) missing.add(row);
     }
     return missing;
   }
