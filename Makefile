@@ -44,6 +44,8 @@ REPORTS := target/test-reports
 # What drivers run on, and the model checker.
 ARCHIVE := $(VENV)/share/lakestep/spark-classes.jsa
 DRIVERS := $(VENV)/installed $(TEST_JAR) $(ARCHIVE) $(BUILT)/s3-jars $(BUILT)/hdfs-jars $(BUILT)/model-jars
+# Sparks that Lakestep does not support: too old, for Scala 2.12 and 2.13, and too new.
+OTHERS := target/others/spark-3.5.9 target/others/spark-4.3.0 target/others/old-spark-jars
 # Two files of tests at a time; a file shares its sessions and drivers.
 BY_FILE := -n 2 --dist loadfile --no-loadscope-reorder
 
@@ -148,6 +150,7 @@ test-line: $(VENV)/installed $(TEST_JAR) $(ARCHIVE)
 # The wheel to publish, on the lowest and the newest PySpark of each line; hours.
 test-lines: $(RELEASE) $(OTHERS)
 	for pyspark in $(foreach line,$(lines),$($(line).pyspark)); do $(MAKE) test-pyspark PYSPARK=$$pyspark WHEEL=$<; done
+	$(BIN)/python -m pytest tests/package/test_other_sparks.py
 
 test-pyspark: $(DRIVERS)
 	$(SBT) $(OF_LINE)
@@ -173,7 +176,7 @@ target/old/bc86795:
 	cd $@.part && project/sbt assembly Test/packageBin
 	mv $@.part $@
 
-test-long: target/old/bc86795 $(OTHERS) $(DRIVERS) target/adya/bin/adya
+test-long: target/old/bc86795 $(RELEASE) $(OTHERS) $(DRIVERS) target/adya/bin/adya
 	LAKESTEP_TEST_LONG=1 $(SBT) test
 	LAKESTEP_TEST_LONG=1 $(BIN)/python -m pytest tests -m long --durations=10
 	LAKESTEP_TEST_FAST_PATHS=off LAKESTEP_TEST_COMPILED=1 $(BIN)/python -m pytest tests -m 'not long' $(BY_FILE)
@@ -204,7 +207,6 @@ bench-quick: $(VENV)/installed $(TEST_JAR)
 	$(BIN)/python benchmarks/overhead.py --quick
 	$(BIN)/python benchmarks/growth.py --quick
 
-# Sparks that Lakestep does not support: too old, for Scala 2.12 and 2.13, and too new.
 target/others/spark-%:
 	rm -rf $@ $@.part
 	$(PYTHON) -m venv $@.part
@@ -214,8 +216,6 @@ target/others/spark-%:
 target/others/old-spark-jars:
 	project/sbt oldSparkJars
 	mkdir -p $(@D) && cp -R target/$(firstword $(lines))/old-spark-jars $@
-
-OTHERS := target/others/spark-3.5.9 target/others/spark-4.3.0 target/others/old-spark-jars
 
 # The profiler of benchmarks/flames.py.
 $(BUILT)/profiler-jars:

@@ -96,9 +96,6 @@ lazy val lakestep = (project in file("."))
     Compile / javaSource := baseDirectory.value / "scala/src/main/java",
     Compile / resourceDirectory := baseDirectory.value / "scala/src/main/resources",
     Test / scalaSource := baseDirectory.value / "scala/src/test/scala",
-    Test / unmanagedSourceDirectories ++= foldersOfLine.map(
-      baseDirectory.value / "scala/src/test" / _
-    ),
     Test / javaSource := baseDirectory.value / "scala/src/test/java",
     Test / resourceDirectory := baseDirectory.value / "scala/src/test/resources",
     Antlr4 / sourceDirectory := baseDirectory.value / "sql-grammar",

@@ -52,12 +52,13 @@ class Bucket:
 
     def halted(self, name, every):
         """How often a client was halted in a commit, and in a rollback, without Spark."""
-        settings = self.driver_settings
-        settings.pop("spark.driver.extraClassPath", None)
         spark = f"{Path(pyspark.__file__).parent}/jars/*"
-        settings.pop("spark.jars")
         jars = [str(TEST_JAR), f"{JARS}/*", lakestep.jar_path(), spark]
-        hadoop = [f"{key.removeprefix('spark.hadoop.')}={value}" for key, value in settings.items()]
+        hadoop = [
+            f"{key.removeprefix('spark.hadoop.')}={value}"
+            for key, value in self.driver_settings.items()
+            if key.startswith("spark.hadoop.")
+        ]
         program = ["io.lakestep.testing.HaltedRequests", f"s3a://{BUCKET}/{name}", str(every)]
         done = subprocess.run(
             ["java", *OPTIONS.split(), "-cp", os.pathsep.join(jars), *program, *hadoop],
