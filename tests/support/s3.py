@@ -17,6 +17,8 @@ from fast_start import OPTIONS
 from lake import append, rows_of
 
 JARS = BUILT / "s3-jars"
+# On Spark 4.0 that of its own Hadoop, which is too old.
+OLD_JARS = BUILT / "old-s3-jars"
 BUCKET = "lake"
 
 
@@ -30,6 +32,21 @@ class Bucket:
 
     @property
     def driver_settings(self):
+        # A newer Hadoop than Spark's own has to come before it.
+        if any(JARS.glob("hadoop-client-api-*.jar")):
+            classpath = {"spark.driver.extraClassPath": f"{JARS}/*", "spark.jars": str(TEST_JAR)}
+        else:
+            classpath = _jars(JARS.glob("*.jar"))
+        return classpath | self._s3a_settings
+
+    @property
+    def settings_of_old_s3a(self):
+        """Those of a driver with the s3a of Spark's own Hadoop."""
+        others = (jar for jar in JARS.glob("*.jar") if not jar.name.startswith("hadoop-"))
+        return _jars([*OLD_JARS.glob("*.jar"), *others]) | self._s3a_settings
+
+    @property
+    def _s3a_settings(self):
         s3a = {
             "endpoint": self.url,
             "endpoint.region": "us-east-1",
@@ -38,14 +55,7 @@ class Bucket:
             "access.key": self._access,
             "secret.key": self._secret,
         }
-        # A newer Hadoop than Spark's own has to come before it.
-        if any(JARS.glob("hadoop-client-api-*.jar")):
-            classpath = {"spark.driver.extraClassPath": f"{JARS}/*", "spark.jars": str(TEST_JAR)}
-        else:
-            jars = [TEST_JAR, *sorted(JARS.glob("*.jar"))]
-            classpath = {"spark.jars": ",".join(map(str, jars))}
         return {
-            **classpath,
             "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
             **{f"spark.hadoop.fs.s3a.{key}": value for key, value in s3a.items()},
         }
@@ -119,6 +129,10 @@ class S3(Bucket):
     def __exit__(self, *_):
         self._server.shutdown()
         self._server.server_close()
+
+
+def _jars(jars):
+    return {"spark.jars": ",".join(map(str, [TEST_JAR, *sorted(jars)]))}
 
 
 def rs(path):
