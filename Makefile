@@ -196,11 +196,12 @@ $(VENV)/docs: $(VENV)/created python/pyproject.toml
 demo: $(VENV)/installed $(TEST_JAR)
 	$(BIN)/python benchmarks/demo.py
 
-bench: $(VENV)/installed $(TEST_JAR)
+bench: $(VENV)/installed $(TEST_JAR) $(BUILT)/s3-jars
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/neighbours.py
 	$(BIN)/python benchmarks/peers.py
+	$(BIN)/python benchmarks/stores.py
 	$(BIN)/python benchmarks/summary.py
 
 bench-quick: $(VENV)/installed $(TEST_JAR)

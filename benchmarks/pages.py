@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -69,23 +69,31 @@ def put(file: Path, script: str, text: str) -> None:
 def answer(
     script: str,
     question: str | None,
-    measure: Callable[[Path, int, int], dict[str, Any]],
+    measure: Callable[..., dict[str, Any]],
     page: Callable[[dict[str, Any]], str],
     *,
     rounds: int,
     quick_rounds: int,
+    numbers: Mapping[str, int] | None = None,
 ) -> None:
-    """Measure in a folder, by rounds and seed; print and keep it. With --quick nothing is kept."""
+    """Measure in a folder, by rounds and seed; print and keep it. With --quick nothing is kept.
+
+    `numbers` are further options with their defaults, which `measure` gets by name.
+    """
     parser = argparse.ArgumentParser(description=question)
     parser.add_argument("--quick", action="store_true", help="few rounds, nothing written")
     parser.add_argument("--data", type=Path, default=FOLDER.parent / ".data")
     parser.add_argument("--seed", type=int, default=1)
+    numbers = numbers or {}
+    for name, default in numbers.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=default)
     options = parser.parse_args()
     work = options.data.absolute() / script
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     on = {**circumstances(), "rounds": quick_rounds if options.quick else rounds}
-    found = on | measure(work, on["rounds"], options.seed)
+    more = {name: getattr(options, name) for name in numbers}
+    found = on | measure(work, on["rounds"], options.seed, **more)
     whole = f"{run_of(on)} {on['rounds']} rounds.\n\n{page(found)}"
     Console(highlight=False).print(whole, soft_wrap=True)
     if not options.quick:

@@ -77,7 +77,8 @@ def _three(kind: str) -> dict[str, Any]:
     return {"tables": dict.fromkeys((facts, dims), FACTS.format(rows=100_000)), "body": body}
 
 
-def _eight(number: int) -> list[str]:
+def eight(number: int) -> list[str]:
+    """Return a single-row INSERT into each of eight tables."""
     return [f"INSERT INTO one{table} VALUES ({number}, 'new')" for table in range(8)]
 
 
@@ -113,7 +114,7 @@ GENERATED = (
         0.7,
         1.0,
         {f"one{table}": SMALL for table in range(8)},
-        _eight,
+        eight,
         quick=True,
     ),
     Scenario("10 INSERTs and 1 UPDATE of one table", 0.8, 1.0, {"many": SMALL}, _eleven, rounds=7),

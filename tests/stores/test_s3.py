@@ -64,6 +64,30 @@ def test_a_listing_begins_at_a_name(s3, s3_drivers):
     ] * len(starts)
 
 
+def test_what_a_store_does_is_one_request_each(s3, s3_drivers):
+    session = s3_drivers[0].session()
+    folder = f"s3a://{BUCKET}/one"
+
+    def requests_of(method, *arguments):
+        before = len(s3.requests)
+        told = session.call("s3:ask", method=method, arguments=arguments)
+        return told, [request.method for request in s3.requests[before:]]
+
+    file, absent = f"{folder}/deep/file", f"{folder}/absent"
+    session.call("s3:race", path=file, threads=1)
+    assert requests_of("get", absent) == ("None", ["GET"])
+    told, requests = requests_of("get", file)
+    assert told.startswith("Some(") and requests == ["GET"]
+    assert requests_of("delete", file)[1] == ["POST"]
+    assert requests_of("delete", file)[1] == ["POST"]
+    assert requests_of("get", file) == ("None", ["GET"])
+    for number in range(3):
+        session.call("s3:race", path=f"{folder}/deep/{number}", threads=1)
+    assert requests_of("deleteFolder", folder)[1] == ["GET", "POST"]
+    assert requests_of("list", folder, "")[0] == "Vector()"
+    assert requests_of("deleteFolder", folder)[0] == "None"
+
+
 @pytest.mark.parametrize("timeline", ["s3", "local"])
 def test_transaction_over_tables_on_s3(s3, s3_drivers, tmp_path, timeline):
     tables = [s3.table(f"{timeline}/{name}") for name in ("t0", "odd tä=1+2")]

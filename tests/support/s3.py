@@ -3,8 +3,10 @@
 import os
 import subprocess
 import threading
+import time
 import urllib.request
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import parse_qs
 
 import pyspark
@@ -105,21 +107,54 @@ class Bucket:
         return rows_of(rs(path), storage_options=self.storage_options)
 
 
+class Request(NamedTuple):
+    """A request, with the seconds of the monotonic clock in which the server had it."""
+
+    began_s: float
+    ended_s: float
+    method: str
+    key: str
+
+
+def depth(requests: list[Request]) -> int:
+    """How many requests can have waited for one another: the longest chain without overlap."""
+    length, ended_s = 0, 0.0
+    for request in sorted(requests, key=lambda request: request.ended_s):
+        if request.began_s >= ended_s:
+            length, ended_s = length + 1, request.ended_s
+    return length
+
+
 class S3(Bucket):
     """A server with one bucket in memory, which all servers of a process share. A context manager.
 
-    With `ignores_conditions` it is one of the stores that accept If-None-Match and replace all the
-    same. `starts` are the keys after which clients wanted listings to begin.
+    Each answer takes `latency_ms` at least, of many requests at once too. With `ignores_conditions`
+    it is one of the stores that accept If-None-Match and replace all the same. `requests` are those
+    that it had; `starts` are the keys after which clients wanted listings to begin.
     """
 
-    def __init__(self, ignores_conditions=False):
-        self.starts = []
-        app = noting_listings(DomainDispatcherApplication(create_backend_app), self.starts)
+    def __init__(self, ignores_conditions: bool = False, latency_ms: float = 0) -> None:
+        self.requests: list[Request] = []
+        self.starts: list[str] = []
+        self._latency_s = latency_ms / 1000
+        app = self._noted(DomainDispatcherApplication(create_backend_app))
         self._server = make_server(
             "127.0.0.1", 0, without_conditions(app) if ignores_conditions else app, threaded=True
         )
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         super().__init__(f"http://127.0.0.1:{self._server.server_port}")
+
+    def _noted(self, app):
+        def answer(environ, start_response):
+            began_s = time.monotonic()
+            self.starts.extend(parse_qs(environ.get("QUERY_STRING", "")).get("start-after", []))
+            body = list(app(environ, start_response))
+            time.sleep(max(0.0, began_s + self._latency_s - time.monotonic()))
+            method, key = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+            self.requests.append(Request(began_s, time.monotonic(), method, key))
+            return body
+
+        return answer
 
     def __enter__(self):
         self._thread.start()
@@ -138,14 +173,6 @@ def _jars(jars):
 def rs(path):
     """The path as delta-rs spells it."""
     return path.replace("s3a://", "s3://")
-
-
-def noting_listings(app, starts):
-    def note(environ, start_response):
-        starts.extend(parse_qs(environ.get("QUERY_STRING", "")).get("start-after", []))
-        return app(environ, start_response)
-
-    return note
 
 
 def without_conditions(app):
@@ -176,6 +203,14 @@ def race(spark, path, threads):
 
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(put, range(threads)))
+
+
+def ask(spark, method, arguments):
+    """Ask the store for something; return what it said as text."""
+    store = spark._jvm.io.lakestep.storage.S3Store(
+        spark._jsparkSession.sessionState().newHadoopConf()
+    )
+    return str(getattr(store, method)(*arguments))
 
 
 def listings(spark, folder, names, starts):

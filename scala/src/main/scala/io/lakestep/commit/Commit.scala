@@ -30,7 +30,7 @@ private[commit] final class Commit(env: Environment, bindings: Bindings, finish:
       reads: Seq[ReadTable],
       catalogActions: Vector[CatalogAction]): CommitOutcome = {
     val staged =
-      try Right(env.inParallel(tables.toVector)(stage(txn, _)))
+      try Right(stage(txn, tables.toVector))
       catch { case NonFatal(e) => Left(e) }
     val gone = staged.toSeq.flatten.collectFirst { case Left(conflict) => conflict }
     val written = staged.map(_.collect { case Right(s) if !s.changes.isEmpty => s })
@@ -46,7 +46,7 @@ private[commit] final class Commit(env: Environment, bindings: Bindings, finish:
           staged.toSeq.flatten.collect { case Right(s) if s.changes.isEmpty => s.table }
         val read = reads.toVector ++ unchanged.flatMap(_.asRead)
         stage.refuseOneLogTwice(all)
-        lateAbort(txn)(env.inParallel(all)(stage.persist(txn, _))) match {
+        lateAbort(txn)(stage.persist(txn, all)) match {
           case Some(conflict) => CommitOutcome.Conflicted(conflict)
           case None => order(txn, all, read, catalogActions, options.maxAttempts)
         }
@@ -189,7 +189,7 @@ private[commit] final class Commit(env: Environment, bindings: Bindings, finish:
     val merged =
       staged.zip(validated.written).map { case (s, c) => s.copy(changes = c.changes) }
     val fresh = merged.zip(staged).collect { case (m, s) if m.changes ne s.changes => m }
-    lateAbort(txn)(env.inParallel(fresh)(stage.persist(txn, _))).toLeft {
+    lateAbort(txn)(stage.persist(txn, fresh)).toLeft {
       observer.validated(txn.id)
       entryOf(txn, view, merged, validated, catalogActions) -> merged.map(_.changes)
     }

@@ -16,10 +16,24 @@ private[commit] final case class Staged(
 private[commit] final class Stage(env: Environment, bindings: Bindings) {
   import env.{timeline, stores, observer, options}
 
-  /** A conflict when what was staged is gone: the table was deleted, or another is there. */
-  def apply(txn: BegunTransaction, table: WrittenTable): Either[Conflict, Staged] =
-    env.log(table.path).staged(txn.id, table.pin, table.stagedTo).map(flatten(txn, table, _))
-      .toRight(Conflict.overTable(Rule.TableGone, table.name, table.path))
+  /**
+   * Of each table what it stages, or a conflict when what was staged is gone: the table was deleted, or
+   * another is there.
+   */
+  def apply(
+      txn: BegunTransaction,
+      tables: Vector[WrittenTable]): Vector[Either[Conflict, Staged]] = {
+    val slots = for (i <- tables.indices.toVector; v <- tables(i).pin + 1 to tables(i).stagedTo)
+      yield i -> v
+    val found = slots.map(_._1).zip(env.inParallel(slots) { case (i, version) =>
+      env.log(tables(i).path).readStaged(txn.id, version)
+    }).groupMap(_._1)(_._2)
+    env.inParallel(tables.zipWithIndex) { case (table, i) =>
+      val commits = found.getOrElse(i, Vector.empty)
+      if (commits.forall(_.isDefined)) Right(flatten(txn, table, commits.flatten))
+      else Left(Conflict.overTable(Rule.TableGone, table.name, table.path))
+    }
+  }
 
   private def flatten(
       txn: BegunTransaction,
@@ -48,7 +62,30 @@ private[commit] final class Stage(env: Environment, bindings: Bindings) {
     }
 
   /** The net actions, and every data file that they name, durable before the order point. */
-  def persist(txn: BegunTransaction, s: Staged): Unit = {
+  def persist(txn: BegunTransaction, staged: Vector[Staged]): Unit = {
+    val made = staged.map { s =>
+      if (options.syncDataFiles) s.changes.madeFiles(s.table.path) else Vector.empty
+    }
+    env.inParallel(
+      staged.map(s => () => putNetActions(txn, s)) ++
+        staged.zip(made).flatMap { case (s, files) => files.map(f => () => sync(txn, s, f)) }
+    )(_())
+    env.inParallel(staged.zip(made)) { case (s, files) =>
+      env.keep(files.flatMap(s.table.path.foldersAbove(_)).distinct: _*)
+    }
+    ()
+  }
+
+  private def sync(txn: BegunTransaction, s: Staged, file: String): Unit =
+    if (!stores.forPath(file).sync(file))
+      throw Errors(
+        "LAKESTEP_STAGED_FILE_LOST",
+        "file" -> file,
+        "transaction" -> txn.id,
+        "table" -> s.table.name
+      )
+
+  private def putNetActions(txn: BegunTransaction, s: Staged): Unit = {
     val path = s.table.path
     val store = stores.forPath(path.uri)
     if (s.binding.path != path) {
@@ -77,19 +114,6 @@ private[commit] final class Stage(env: Environment, bindings: Bindings) {
           "file" -> file,
           "reason" -> "it holds another commit of this transaction"
         )
-    }
-    if (options.syncDataFiles) {
-      val made = s.changes.madeFiles(path)
-      made.foreach { file =>
-        if (!stores.forPath(file).sync(file))
-          throw Errors(
-            "LAKESTEP_STAGED_FILE_LOST",
-            "file" -> file,
-            "transaction" -> txn.id,
-            "table" -> s.table.name
-          )
-      }
-      env.keep(made.flatMap(path.foldersAbove(_)).distinct: _*)
     }
   }
 }

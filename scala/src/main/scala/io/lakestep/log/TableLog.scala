@@ -106,17 +106,10 @@ final class TableLog(store: ObjectStore, val table: TableRef) {
       LogCommit(version, parse(table.slot(version), bytes))
     }
 
-  /**
-   * The staged commits of a segment after its pin, in order, or nothing when one is missing.
-   *
-   * Condition: LAKESTEP_LOG_CORRUPT.
-   */
-  def staged(segment: String, pin: Long, last: Long): Option[Vector[LogCommit]] = {
-    val commits = (pin + 1 to last).toVector.map { version =>
-      val file = table.stagedSlot(segment, version)
-      store.get(file).map(bytes => LogCommit(version, parse(file, bytes)))
-    }
-    Option.when(commits.forall(_.isDefined))(commits.flatten)
+  /** A staged commit of a segment, or nothing when it is missing. Condition: LAKESTEP_LOG_CORRUPT. */
+  def readStaged(segment: String, version: Long): Option[LogCommit] = {
+    val file = table.stagedSlot(segment, version)
+    store.get(file).map(bytes => LogCommit(version, parse(file, bytes)))
   }
 }
 

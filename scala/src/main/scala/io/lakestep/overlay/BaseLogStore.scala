@@ -57,7 +57,7 @@ class BaseLogStore(configuration: Configuration) extends LogStore(configuration)
     else {
       BaseWriteGuard.check(path)
       val fs = path.getFileSystem(hadoopConf)
-      if (!fs.exists(path.getParent))
+      if (!HadoopStores.hasFolder(fs, path.getParent))
         throw new FileNotFoundException(s"No such file or directory: ${path.getParent}")
       val lines = notClosing(path, actions)
       try

@@ -8,6 +8,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 
 import io.lakestep.log.LogFileName
+import io.lakestep.storage.HadoopStores
 
 /**
  * A table's log as a chain shows it: the base log up to the pin, then the staged commits.
@@ -33,7 +34,7 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
    * stands above the pin.
    */
   def listFrom(name: String): Vector[(String, FileStatus)] = {
-    val below = if (isAbovePin(name)) Vector.empty else files(name)
+    val below = if (isAbovePin(name)) Vector.empty else files(log, name)
     shown(below, stagedCommits().filter(_._1 >= name))
   }
 
@@ -56,7 +57,7 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
 
   /** Whether a log is to be seen at all: a table that is not yet published has staged commits. */
   def hasLog: Boolean =
-    if (chain.pin >= 0) exists(log) else stagedCommits().nonEmpty
+    if (chain.pin >= 0) HadoopStores.hasFolder(fs, log) else stagedCommits().nonEmpty
 
   /** Where the file of this name really is; nothing if the view does not hold it. */
   def locate(name: String): Option[FileStatus] = LogFileName(name) match {
@@ -100,7 +101,7 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
   /** A later segment's commit stands before an earlier one's of the same version. */
   private def stagedCommits(): Map[String, FileStatus] =
     chain.segments
-      .flatMap(segment => statuses(StagingFolder.ofLog(log, segment)))
+      .flatMap(segment => files(StagingFolder.ofLog(log, segment), StagingFolder.First))
       .filter(s =>
         LogFileName(s.getPath.getName) match {
           case Commit(version) => version > chain.pin
@@ -110,8 +111,8 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
       .map(s => s.getPath.getName -> s)
       .toMap
 
-  private def files(from: String): Vector[FileStatus] =
-    try LogListing(fs, log, from)
+  private def files(folder: Path, from: String): Vector[FileStatus] =
+    try LogListing(fs, folder, from)
     catch { case _: FileNotFoundException => Vector.empty }
 
   private def statuses(folder: Path): Vector[FileStatus] =
@@ -121,8 +122,6 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
   private def status(file: Path): Option[FileStatus] =
     try Some(fs.getFileStatus(file))
     catch { case _: FileNotFoundException => None }
-
-  private def exists(file: Path): Boolean = status(file).isDefined
 
   private def notFound(path: Path): IOException =
     new FileNotFoundException(s"No such file or directory: $path (chain ${chain.text})")

@@ -16,7 +16,7 @@ import org.apache.spark.SparkEnv
 import org.apache.spark.sql.delta.lakestep.Callers
 import io.lakestep.{Errors, LakestepConf, RuntimeContract}
 import io.lakestep.log.{Action, ForeignWriters, LogFileName, StagedEffect}
-import io.lakestep.storage.StoreKind
+import io.lakestep.storage.{HadoopStores, StoreKind}
 
 /**
  * Delta's log store for `lakestep://`: reads and lists what `OverlayFileSystem` shows, and stages
@@ -59,11 +59,15 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
           case LogFileName.Commit(version) =>
             val lines = checkOtherWriters(segment, log.getParent, actions, hadoopConf)
             val fs = base.getFileSystem(hadoopConf)
-            if (chain.pin >= 0 && !fs.exists(log))
+            if (chain.pin >= 0 && !HadoopStores.hasFolder(fs, log))
               throw new FileNotFoundException(s"No such file or directory: $log")
-            if (version <= chain.pin || new LogView(chain, log, fs).locate(name).isDefined)
+            // In the last segment it is seen by who puts.
+            def isEarlier = chain.segments.size > 1 &&
+              new LogView(chain, log, fs).locate(name).isDefined
+            if (version <= chain.pin || isEarlier)
               throw new FileAlreadyExistsException(path.toString)
             val staging = Staging.of(segment)
+            val before = staging.last.get(log.getParent.toString)
             staging.record(log.getParent.toString, version)
             val staged = new Path(StagingFolder.ofLog(log, segment), name)
             var effect = StagedEffect.none
@@ -76,6 +80,9 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
               case unclear: CommitFile.Unclear =>
                 staging.doubt(unclear)
                 throw unclear
+              case exists: FileAlreadyExistsException =>
+                staging.cutBack(log.getParent.toString, chain.pin, before.getOrElse(chain.pin))
+                throw exists
             }
             staging.learn(log.getParent.toString, version, effect)
           case _ => ()

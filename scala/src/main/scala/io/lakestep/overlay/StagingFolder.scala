@@ -38,6 +38,9 @@ object StagingFolder {
     }
   }
 
+  /** No staged commit's name stands before it. */
+  private[overlay] val First: String = LogFileName.commitName(0)
+
   private[overlay] def ofLog(log: Path, segment: String): Path =
     new Path(new Path(log, TemporaryFiles.OwnFolder), segment)
 }

@@ -22,12 +22,15 @@ private[storage] abstract class HadoopStore(configuration: Configuration) extend
 
   override def get(path: String): Option[Array[Byte]] = {
     val file = parse(path)
-    try Some(Using.resource(file.getFileSystem(configuration).open(file))(_.readAllBytes()))
+    try Some(content(file.getFileSystem(configuration), file))
     catch {
       case e: IOException if isNothing(e) => None
       case e: IOException => throw readFailed(path, e)
     }
   }
+
+  /** What the file holds now; FileNotFoundException if there is no such file. */
+  protected def content(fs: FileSystem, file: Path): Array[Byte] = HadoopStore.content(fs, file)
 
   override def list(dir: String, from: String): Vector[StoredFile] =
     statuses(dir, from)
@@ -56,22 +59,35 @@ private[storage] abstract class HadoopStore(configuration: Configuration) extend
 
   override def exists(path: String): Boolean = {
     val file = parse(path)
-    try file.getFileSystem(configuration).getFileStatus(file).isFile
+    try isFile(file.getFileSystem(configuration), file)
     catch {
       case e: IOException if isNothing(e) => false
       case e: IOException => throw readFailed(path, e)
     }
   }
 
+  /** FileNotFoundException, or false, if there is no such file. */
+  protected def isFile(fs: FileSystem, file: Path): Boolean = fs.getFileStatus(file).isFile
+
   override def delete(path: String): Unit = explained(path) {
     val file = parse(path)
-    if (exists(path)) file.getFileSystem(configuration).delete(file, false)
-    ()
+    remove(file.getFileSystem(configuration), file)
   }
 
   override def deleteFolder(dir: String): Unit = explained(dir) {
     val folder = parse(dir)
-    folder.getFileSystem(configuration).delete(folder, true)
+    removeFolder(folder.getFileSystem(configuration), folder)
+  }
+
+  /** After this no file has this path. */
+  protected def remove(fs: FileSystem, file: Path): Unit = {
+    if (exists(file.toUri.toString)) fs.delete(file, false)
+    ()
+  }
+
+  /** After this nothing is below the folder. */
+  protected def removeFolder(fs: FileSystem, folder: Path): Unit = {
+    fs.delete(folder, true)
     ()
   }
 
@@ -170,6 +186,9 @@ private[storage] object HadoopStore {
 
   /** What has kept the condition of a put. */
   private val probed: java.util.Set[String] = ConcurrentHashMap.newKeySet[String]
+
+  def content(fs: FileSystem, file: Path): Array[Byte] =
+    Using.resource(fs.open(file))(_.readAllBytes())
 
   def listFrom(fs: FileSystem, folder: Path, from: String): Array[FileStatus] =
     fs.listStatus(folder, (path: Path) => path.getName >= from)

@@ -3,7 +3,7 @@ package io.lakestep.storage
 import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.FileSystem
+import org.apache.hadoop.fs.{FileSystem, Path}
 
 import io.lakestep.Errors
 
@@ -46,4 +46,11 @@ final class HadoopStores(configuration: Configuration, durable: Boolean = true)
     case StoreKind.Azure => new AbfsStore(configuration)
     case StoreKind.Google => new GcsStore(configuration)
   }
+}
+
+object HadoopStores {
+
+  /** Whether there is a folder: on S3, where the names of its files say so, by one request. */
+  def hasFolder(fs: FileSystem, folder: Path): Boolean =
+    if (StoreKind.S3.schemes(fs.getScheme)) S3Store.hasFolder(fs, folder) else fs.exists(folder)
 }

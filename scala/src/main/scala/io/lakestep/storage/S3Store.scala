@@ -1,5 +1,11 @@
 package io.lakestep.storage
 
+import java.io.{FileNotFoundException, IOException}
+import java.nio.file.AccessDeniedException
+
+import scala.jdk.CollectionConverters._
+import scala.util.Using
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FSDataOutputStream, FileStatus, FileSystem, Path}
 
@@ -12,6 +18,22 @@ final class S3Store(configuration: Configuration) extends ConditionalStore(confi
 
   override protected def listed(fs: FileSystem, folder: Path, from: String): Array[FileStatus] =
     S3Store.listFrom(fs, folder, from)
+
+  override protected def content(fs: FileSystem, file: Path): Array[Byte] =
+    S3Store.content(fs, file)
+
+  override protected def isFile(fs: FileSystem, file: Path): Boolean =
+    S3Store.orElse(S3Object.exists(fs, file))(super.isFile(fs, file))
+
+  /** By its key: s3a's own looks for the file before, and for the folder afterwards. */
+  override protected def remove(fs: FileSystem, file: Path): Unit =
+    S3Store.removeAll(fs, file.getParent, Seq(file))
+
+  override protected def removeFolder(fs: FileSystem, folder: Path): Unit = {
+    val found = S3Store.below(fs, folder)
+    // Then what stands for an empty folder may be there.
+    if (found.isEmpty) super.removeFolder(fs, folder) else S3Store.removeAll(fs, folder, found)
+  }
 
   override protected def bucket(fs: FileSystem): String =
     s"${fs.getUri} ${configuration.get("fs.s3a.endpoint", "")}"
@@ -34,11 +56,45 @@ final class S3Store(configuration: Configuration) extends ConditionalStore(confi
 
 private[lakestep] object S3Store {
 
+  /** A file's content by one request; FileNotFoundException if there is no such file. */
+  def content(fs: FileSystem, file: Path): Array[Byte] =
+    orElse(S3Object(fs, file))(HadoopStore.content(fs, file))
+
+  /** Whether anything is in a folder, by one request. */
+  def hasFolder(fs: FileSystem, folder: Path): Boolean =
+    orElse(S3Listing.hasAny(fs, folder))(fs.exists(folder))
+
+  /** The files at any depth below a folder. */
+  private def below(fs: FileSystem, folder: Path): Vector[Path] = {
+    val files = Vector.newBuilder[Path]
+    try {
+      val found = fs.listFiles(folder, true)
+      while (found.hasNext) files += found.next().getPath
+    } catch { case _: FileNotFoundException => () }
+    files.result()
+  }
+
+  /** Removes files of a folder by as few requests as the store permits. */
+  private def removeAll(fs: FileSystem, folder: Path, files: Seq[Path]): Unit =
+    Using.resource(fs.createBulkDelete(fs.makeQualified(folder))) { bulk =>
+      files.map(fs.makeQualified(_)).grouped(bulk.pageSize).foreach { page =>
+        bulk.bulkDelete(page.asJava).asScala.headOption.foreach { failed =>
+          val reason = s"${failed.getKey}: ${failed.getValue}"
+          throw if (reason.contains("AccessDenied")) new AccessDeniedException(reason)
+          else new IOException(reason)
+        }
+      }
+    }
+
   /** What stands in a folder from a name on; FileNotFoundException if there is no such folder. */
-  def listFrom(fs: FileSystem, folder: Path, from: String): Array[FileStatus] = {
-    def whole = HadoopStore.listFrom(fs, folder, from)
-    try S3Listing(fs, folder, from).getOrElse(whole)
-    // The internals of s3a are others in another version.
-    catch { case _: LinkageError => whole }
+  def listFrom(fs: FileSystem, folder: Path, from: String): Array[FileStatus] =
+    orElse(S3Listing(fs, folder, from))(HadoopStore.listFrom(fs, folder, from))
+
+  /** The internals of s3a are others in another version. */
+  private def orElse[A](byKey: => Option[A])(asAny: => A): A = {
+    val found =
+      try byKey
+      catch { case _: LinkageError => None }
+    found.getOrElse(asAny)
   }
 }

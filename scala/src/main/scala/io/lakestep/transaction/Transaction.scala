@@ -16,6 +16,7 @@ import io.lakestep.commit.{
 }
 import io.lakestep.log.{ForeignWriters, OneCommit, ReadSet, StagedEffect, StatementKind, TableRef}
 import io.lakestep.overlay.{Chain, OverlayPath, Staging, StagingFolder}
+import io.lakestep.storage.HadoopStores
 import io.lakestep.timeline.Conflict
 
 /**
@@ -134,7 +135,8 @@ final class Transaction(
   }
 
   private def touch(canonical: Path, conf: Configuration): Option[TransactionTable] =
-    if (!canonical.getFileSystem(conf).exists(new Path(canonical, "_delta_log"))) None
+    if (!HadoopStores.hasFolder(canonical.getFileSystem(conf), new Path(canonical, "_delta_log")))
+      None
     else {
       val ref = BasePath.ref(canonical)
       val pin = database.pinned(begun, ref, notBelow = seen.getOrElse(ref, -1L))

@@ -1,0 +1,45 @@
+package io.lakestep.storage
+
+import java.io.FileNotFoundException
+
+import scala.util.Using
+
+import org.apache.hadoop.fs.{FileSystem, Path}
+import org.apache.hadoop.fs.s3a.{Invoker, S3AFileSystem, S3ARetryPolicy}
+
+/**
+ * An object of S3 by one GET. s3a's `open` asks HEAD first, and a stream that is given a status may
+ * answer from what it kept: what may have changed must be asked for, and one answer does.
+ */
+private[storage] object S3Object {
+
+  /** Its whole content, or None where s3a must decrypt it; FileNotFoundException if there is none. */
+  def apply(fs: FileSystem, file: Path): Option[Array[Byte]] = fs match {
+    case s3a: S3AFileSystem if !s3a.isCSEEnabled =>
+      val qualified = s3a.makeQualified(file)
+      val request =
+        s3a.getRequestFactory.newGetObjectRequestBuilder(s3a.pathToKey(qualified)).build()
+      val client = s3a.getS3AInternals.getAmazonS3Client("Lakestep reads a file whole")
+      val invoker = new Invoker(new S3ARetryPolicy(s3a.getConf), Invoker.NO_OP)
+      Using.resource(s3a.createSpan("op_open", qualified.toString, null)) { _ =>
+        Some(invoker.retry(
+          "read",
+          qualified.toString,
+          true,
+          () => client.getObjectAsBytes(request)
+        ))
+          .map(_.asByteArray)
+      }
+    case _ => None
+  }
+
+  /** Whether it is there, by one HEAD; None where that cannot be asked. */
+  def exists(fs: FileSystem, file: Path): Option[Boolean] = fs match {
+    case s3a: S3AFileSystem =>
+      try {
+        s3a.getS3AInternals.getObjectMetadata(file)
+        Some(true)
+      } catch { case _: FileNotFoundException => Some(false) }
+    case _ => None
+  }
+}
