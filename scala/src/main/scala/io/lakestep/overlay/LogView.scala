@@ -13,13 +13,22 @@ import io.lakestep.storage.HadoopStores
 /**
  * A table's log as a chain shows it: the base log up to the pin, then the staged commits.
  *
- * Holds nothing but its arguments; every answer comes from the store at that moment.
+ * Every answer comes from the store at that moment, but for what the driver of an open transaction
+ * remembers ([[StagedListings]]).
  *
  * @param log the base `_delta_log`
  */
 private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
 
   import LogFileName._
+
+  /** What the transaction of this driver remembers, which has staged the only segment. */
+  private val staging: Option[Staging] = chain.segments match {
+    case Vector(segment) => Staging.find(segment)
+    case _ => None
+  }
+
+  private def table: String = log.getParent.toString
 
   /**
    * Name and status of everything in the log, in the order of names; the paths are the store's.
@@ -34,17 +43,29 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
    * stands above the pin.
    */
   def listFrom(name: String): Vector[(String, FileStatus)] = {
-    val below = if (isAbovePin(name)) Vector.empty else files(log, name)
+    val below = if (isAbovePin(name)) Vector.empty else belowPin(name)
     shown(below, stagedCommits().filter(_._1 >= name))
   }
+
+  private def belowPin(name: String): Vector[FileStatus] =
+    staging.flatMap(_.listedBelow(table, chain.pin, name)).getOrElse {
+      val asked = staging.map(s => s -> s.epoch)
+      val found = files(log, name).filter(isListed)
+      for ((s, epoch) <- asked) s.sawBelow(epoch, table, chain.pin, name, found)
+      found
+    }
 
   private def shown(
       below: Vector[FileStatus],
       staged: Map[String, FileStatus]): Vector[(String, FileStatus)] = {
-    val visible = below.map(s => s.getPath.getName -> s)
-      .filter { case (name, _) => LogFileName(name) != LastCheckpoint && isVisible(name) }
+    val visible = below.filter(isListed).map(s => s.getPath.getName -> s)
     if (visible.isEmpty && staged.isEmpty && !hasLog) throw notFound(log)
     (visible ++ staged).sortBy(_._1)
+  }
+
+  private def isListed(status: FileStatus): Boolean = {
+    val name = status.getPath.getName
+    LogFileName(name) != LastCheckpoint && isVisible(name)
   }
 
   /** Whether every version that a name stands for, and that follows it, is above the pin. */
@@ -62,9 +83,14 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
   /** Where the file of this name really is; nothing if the view does not hold it. */
   def locate(name: String): Option[FileStatus] = LogFileName(name) match {
     case Commit(version) if version > chain.pin =>
-      chain.segments.reverseIterator
-        .flatMap(segment => status(new Path(StagingFolder.ofLog(log, segment), name)))
-        .nextOption()
+      staging.flatMap(_.status(table, version)).orElse {
+        val asked = staging.map(s => s -> s.epoch)
+        val found = chain.segments.reverseIterator
+          .flatMap(segment => status(new Path(StagingFolder.ofLog(log, segment), name)))
+          .nextOption()
+        for ((s, epoch) <- asked) s.saw(epoch, table, found.map(version -> _))
+        found
+      }
     case _ if isVisible(name) => status(new Path(log, name))
     case _ => None
   }
@@ -99,17 +125,24 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
   }
 
   /** A later segment's commit stands before an earlier one's of the same version. */
-  private def stagedCommits(): Map[String, FileStatus] =
-    chain.segments
-      .flatMap(segment => files(StagingFolder.ofLog(log, segment), StagingFolder.First))
-      .filter(s =>
-        LogFileName(s.getPath.getName) match {
-          case Commit(version) => version > chain.pin
-          case _ => false
-        }
-      )
-      .map(s => s.getPath.getName -> s)
-      .toMap
+  private def stagedCommits(): Map[String, FileStatus] = {
+    val found = staging.flatMap(_.statuses(table, chain.pin)).getOrElse {
+      val asked = staging.map(s => s -> s.epoch)
+      val listed = chain.segments
+        .flatMap(segment => files(StagingFolder.ofLog(log, segment), StagingFolder.First))
+        .filter(s => isAbovePin(s.getPath.getName) && versionOf(s).isDefined)
+      for ((s, epoch) <- asked)
+        s.saw(epoch, table, listed.flatMap(status => versionOf(status).map(_ -> status)))
+      listed
+    }
+    found.map(s => s.getPath.getName -> s).toMap
+  }
+
+  private def versionOf(status: FileStatus): Option[Long] =
+    LogFileName(status.getPath.getName) match {
+      case Commit(version) => Some(version)
+      case _ => None
+    }
 
   private def files(folder: Path, from: String): Vector[FileStatus] =
     try LogListing(fs, folder, from)

@@ -5,6 +5,8 @@ import java.util.concurrent.ConcurrentHashMap
 
 import scala.collection.immutable.SortedMap
 
+import org.apache.hadoop.fs.FileStatus
+
 import io.lakestep.Errors
 import io.lakestep.log.StagedEffect
 
@@ -28,6 +30,14 @@ final class Staging private (segment: String) {
   private var decided = Set.empty[String]
 
   private var isClosed = false
+
+  /** Whether a transaction of this driver has begun it, so that nobody else stages anything here. */
+  private var isOwn = false
+
+  /** By table, the version of the commit that is no statement's. */
+  private var others = Map.empty[String, Long]
+
+  private val listings = new StagedListings
 
   /**
    * Called before the staged commit is written: a failed write leaves a name to delete at most.
@@ -65,11 +75,73 @@ final class Staging private (segment: String) {
 
   /** Back to `keep`, or to nothing when `keep` is the pin. */
   def cutBack(table: String, pin: Long, keep: Long): Unit = synchronized {
+    listings.cutBack(table, keep)
     versions = if (keep == pin) versions - table else versions.updated(table, keep)
     effects = effects.filterNot { case ((t, version), _) => t == table && version > keep }
   }
 
-  private def close(): Unit = synchronized { isClosed = true }
+  /** Called before a commit is staged that is no statement's. */
+  private[overlay] def recordOther(table: String, version: Long): Unit = synchronized {
+    others = others.updated(table, version)
+  }
+
+  /** The commit that is no statement's has been taken back. */
+  def dropOther(table: String): Unit = synchronized {
+    others = others - table
+    listings.clear()
+  }
+
+  /** Tables may be pinned anew. */
+  def forgetListings(): Unit = synchronized(listings.clear())
+
+  private def remembers: Boolean = isOwn && !isClosed && doubted.isEmpty
+
+  /** To be asked before the store is; what it says then is learnt only if nothing was taken back. */
+  private[overlay] def epoch: Long = synchronized(listings.epoch)
+
+  private[overlay] def saw(
+      asked: Long,
+      table: String,
+      found: Iterable[(Long, FileStatus)]): Unit = synchronized {
+    if (remembers && asked == listings.epoch) listings.saw(table, found)
+  }
+
+  private[overlay] def sawBelow(
+      asked: Long,
+      table: String,
+      pin: Long,
+      from: String,
+      found: Vector[FileStatus]): Unit = synchronized {
+    if (remembers && asked == listings.epoch) listings.sawBelow(table, pin, from, found)
+  }
+
+  /** The status of a staged commit, where the store has told it. */
+  private[overlay] def status(table: String, version: Long): Option[FileStatus] = synchronized {
+    Option.when(remembers)(listings.status(table, version)).flatten
+  }
+
+  /** The statuses of all staged commits of a table, where the store has told all. */
+  private[overlay] def statuses(table: String, pin: Long): Option[Vector[FileStatus]] =
+    synchronized {
+      val last = (versions.get(table) ++ others.get(table)).maxOption.getOrElse(pin)
+      val known = (pin + 1 to last).toVector.map(listings.status(table, _))
+      Option.when(remembers && known.forall(_.isDefined))(known.flatten)
+    }
+
+  /** What stands in the log up to the pin, from a name on, where the store has told it. */
+  private[overlay] def listedBelow(
+      table: String,
+      pin: Long,
+      from: String): Option[Vector[FileStatus]] = synchronized {
+    if (remembers) listings.listedBelow(table, pin, from) else None
+  }
+
+  private def own(): Unit = synchronized { isOwn = true }
+
+  private def close(): Unit = synchronized {
+    isClosed = true
+    listings.clear()
+  }
 }
 
 object Staging {
@@ -94,6 +166,16 @@ object Staging {
     _ =>
       if (ended.contains(segment)) throw notOpen(segment, "A statement") else new Staging(segment)
   )
+
+  /** As `of`, for the transaction that begins. */
+  def begin(segment: String): Staging = {
+    val staging = of(segment)
+    staging.own()
+    staging
+  }
+
+  /** Of a transaction of this driver that is open. */
+  private[overlay] def find(segment: String): Option[Staging] = Option(open.get(segment))
 
   def isEnded(segment: String): Boolean = ended.contains(segment)
 

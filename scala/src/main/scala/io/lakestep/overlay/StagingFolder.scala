@@ -30,6 +30,7 @@ object StagingFolder {
       actions: Seq[String],
       conf: Configuration): Unit = {
     val file = commit(table, segment, version)
+    Staging.of(segment).recordOther(table.toString, version)
     try CommitFile.create(file, file, actions.iterator.asJava, conf)
     catch {
       case unclear: CommitFile.Unclear =>

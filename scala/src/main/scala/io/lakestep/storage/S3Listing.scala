@@ -3,7 +3,7 @@ package io.lakestep.storage
 import scala.collection.mutable.ArrayBuffer
 import scala.util.Using
 
-import org.apache.hadoop.fs.{FileStatus, FileSystem, Path, PathFilter, RemoteIterator}
+import org.apache.hadoop.fs.{FileStatus, FileSystem, Path, RemoteIterator}
 import org.apache.hadoop.fs.s3a.{Listing, S3AFileSystem, S3ListRequest}
 import org.apache.hadoop.fs.s3a.audit.AuditSpanS3A
 import software.amazon.awssdk.services.s3.model.ListObjectsV2Request
@@ -28,11 +28,15 @@ private[storage] object S3Listing {
     case _ => None
   }
 
-  /** Whether anything is in the folder; None where s3a cannot be asked so. */
+  /** Whether anything is in the folder, by one request; None where s3a cannot be asked so. */
   def hasAny(fs: FileSystem, folder: Path): Option[Boolean] = fs match {
     case s3a: S3AFileSystem =>
       Using.resource(s3a.createSpan("op_exists", folder.toString, null)) { span =>
-        found(s3a, s3a.makeQualified(folder), span, _ => true)(_.maxKeys(2)).map(_.hasNext)
+        asked(s3a, s3a.makeQualified(folder), span).map { request =>
+          val client = s3a.getS3AInternals.getAmazonS3Client("Lakestep looks for a folder")
+          val one = request.maxKeys(1).build()
+          S3Object.retried(s3a, folder)(client.listObjectsV2(one)).keyCount > 0
+        }
       }
     case _ => None
   }
@@ -42,31 +46,30 @@ private[storage] object S3Listing {
       qualified: Path,
       from: String,
       span: AuditSpanS3A): Option[Array[FileStatus]] = {
-    // Exclusive: the name itself is to be in it.
-    val after = s"${s3a.pathToKey(qualified)}/${from.init}"
-    found(s3a, qualified, span, _.getName >= from)(_.startAfter(after)).map { files =>
+    asked(s3a, qualified, span).map { request =>
+      // Exclusive: the name itself is to be in it.
+      val after = s"${s3a.pathToKey(qualified)}/${from.init}"
+      // Its own type is not public before Hadoop 3.5.
+      val found: RemoteIterator[_ <: FileStatus] = s3a.getListing.createFileStatusListingIterator(
+        qualified,
+        S3ListRequest.v2(request.startAfter(after).build()),
+        (path: Path) => path.getName >= from,
+        new Listing.AcceptAllButSelfAndS3nDirs(qualified),
+        span
+      )
       val statuses = ArrayBuffer.empty[FileStatus]
-      while (files.hasNext) statuses += files.next()
+      while (found.hasNext) statuses += found.next()
       statuses.toArray
     }
   }
 
-  private def found(s3a: S3AFileSystem, qualified: Path, span: AuditSpanS3A, isWanted: PathFilter)(
-      asked: ListObjectsV2Request.Builder => ListObjectsV2Request.Builder)
-      : Option[RemoteIterator[_ <: FileStatus]] = {
-    val listing = s3a.getListing
+  private def asked(
+      s3a: S3AFileSystem,
+      qualified: Path,
+      span: AuditSpanS3A): Option[ListObjectsV2Request.Builder] = {
     val whole =
-      listing.createListObjectsRequest(s"${s3a.pathToKey(qualified)}/", "/", span)
-    Option.unless(whole.isV1) {
-      // Its own type is not public before Hadoop 3.5.
-      listing.createFileStatusListingIterator(
-        qualified,
-        S3ListRequest.v2(asked(whole.getV2.toBuilder).build()),
-        isWanted,
-        new Listing.AcceptAllButSelfAndS3nDirs(qualified),
-        span
-      )
-    }
+      s3a.getListing.createListObjectsRequest(s"${s3a.pathToKey(qualified)}/", "/", span)
+    Option.unless(whole.isV1)(whole.getV2.toBuilder)
   }
 
   /** S3 Express lists in no order, and knows no `start-after`. */

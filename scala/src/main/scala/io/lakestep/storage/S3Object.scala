@@ -33,6 +33,11 @@ private[storage] object S3Object {
     case _ => None
   }
 
+  /** What asks the client, repeated as s3a repeats its own; what fails is what s3a would throw. */
+  def retried[A](s3a: S3AFileSystem, path: Path)(ask: => A): A =
+    new Invoker(new S3ARetryPolicy(s3a.getConf), Invoker.NO_OP)
+      .retry("read", path.toString, true, () => ask)
+
   /** Whether it is there, by one HEAD; None where that cannot be asked. */
   def exists(fs: FileSystem, file: Path): Option[Boolean] = fs match {
     case s3a: S3AFileSystem =>

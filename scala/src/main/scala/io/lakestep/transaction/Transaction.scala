@@ -50,7 +50,7 @@ final class Transaction(
   /** Changed without the lock of this object, which a thread holds while it meets a table. */
   private val at = new AtomicReference[TransactionState](TransactionState.Open)
 
-  private val staging = Staging.of(started.id)
+  private val staging = Staging.begin(started.id)
 
   /** What was typed since BEGIN. */
   val typed = new UnseenStatements
@@ -326,9 +326,11 @@ final class Transaction(
     for ((base, table) <- tables if table.isFenced && !to.tables.get(base).exists(_.isKnown)) {
       // With the fence, which this commit takes away.
       database.dropStaged(begun, table.ref, Seq(table.pin + 1))
+      staging.dropOther(base)
       forget(table.overlay)
     }
     tables.filterInPlace((base, _) => to.tables.contains(base))
+    staging.forgetListings()
   }
 
   /** Step 13: at COMMIT, the snapshot for the statements that run again. */

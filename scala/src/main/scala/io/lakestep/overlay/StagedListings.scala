@@ -1,0 +1,57 @@
+package io.lakestep.overlay
+
+import org.apache.hadoop.fs.FileStatus
+
+/**
+ * What an open transaction need not ask the store again: the log up to a pin, which does not change
+ * while the table stays, and the staged commits, which this driver alone puts. Tables are told by the
+ * path of their folder.
+ *
+ * Whether the table stays is not for this to tell: statements that read ask for the pinned slot, and
+ * COMMIT for the binding. Executors have no such memory, and look.
+ *
+ * Not thread-safe; guarded by `Staging`.
+ */
+private[overlay] final class StagedListings {
+
+  /** Moved when a version number may come back with other content; an older answer is forgotten. */
+  var epoch = 0L
+
+  private var staged = Map.empty[String, Map[Long, FileStatus]]
+
+  /** By table: the pin, the name that the listing began at, and what it showed. */
+  private var below = Map.empty[String, (Long, String, Vector[FileStatus])]
+
+  def clear(): Unit = {
+    epoch += 1
+    staged = Map.empty
+    below = Map.empty
+  }
+
+  /** Versions above this one are taken back. */
+  def cutBack(table: String, keep: Long): Unit = {
+    epoch += 1
+    staged = staged.updatedWith(table)(_.map(_.filter(_._1 <= keep)))
+  }
+
+  def saw(table: String, found: Iterable[(Long, FileStatus)]): Unit =
+    staged = staged.updated(table, staged.getOrElse(table, Map.empty) ++ found)
+
+  def status(table: String, version: Long): Option[FileStatus] =
+    staged.get(table).flatMap(_.get(version))
+
+  def sawBelow(table: String, pin: Long, from: String, found: Vector[FileStatus]): Unit =
+    if (found.nonEmpty && found.size <= StagedListings.MostFiles)
+      below = below.updated(table, (pin, from, found))
+
+  def listedBelow(table: String, pin: Long, from: String): Option[Vector[FileStatus]] =
+    below.get(table).collect {
+      case (`pin`, first, found) if first <= from => found.filter(_.getPath.getName >= from)
+    }
+}
+
+private object StagedListings {
+
+  /** A log with more files after its last checkpoint is listed again. */
+  val MostFiles = 1000
+}
