@@ -78,8 +78,8 @@ def test_what_a_store_does_is_one_request_each(s3, s3_drivers):
     assert requests_of("get", absent) == ("None", ["GET"])
     told, requests = requests_of("get", file)
     assert told.startswith("Some(") and requests == ["GET"]
-    assert requests_of("delete", file)[1] == ["POST"]
-    assert requests_of("delete", file)[1] == ["POST"]
+    assert requests_of("delete", file)[1] == ["DELETE"]
+    assert requests_of("delete", file)[1] == ["DELETE"]
     assert requests_of("get", file) == ("None", ["GET"])
     for number in range(3):
         session.call("s3:race", path=f"{folder}/deep/{number}", threads=1)

@@ -3,12 +3,10 @@ package io.lakestep.overlay
 import org.apache.hadoop.fs.FileStatus
 
 /**
- * What an open transaction need not ask the store again: the log up to a pin, which does not change
- * while the table stays, and the staged commits, which this driver alone puts. Tables are told by the
- * path of their folder.
- *
- * Whether the table stays is not for this to tell: statements that read ask for the pinned slot, and
- * COMMIT for the binding. Executors have no such memory, and look.
+ * What an open transaction need not ask the store again: the staged commits, which this driver alone
+ * puts, and the log up to a pin, which does not change while the table stays, within one statement.
+ * The next one lists it again: others may have made the table anew, and COMMIT may not be the first to
+ * see that. Tables are told by the path of their folder. Executors have no such memory, and look.
  *
  * Not thread-safe; guarded by `Staging`.
  */
@@ -43,6 +41,11 @@ private[overlay] final class StagedListings {
   def sawBelow(table: String, pin: Long, from: String, found: Vector[FileStatus]): Unit =
     if (found.nonEmpty && found.size <= StagedListings.MostFiles)
       below = below.updated(table, (pin, from, found))
+
+  def forgetBelow(table: String): Unit = {
+    epoch += 1
+    below = below - table
+  }
 
   def listedBelow(table: String, pin: Long, from: String): Option[Vector[FileStatus]] =
     below.get(table).collect {

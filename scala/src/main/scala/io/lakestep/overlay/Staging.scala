@@ -91,6 +91,9 @@ final class Staging private (segment: String) {
     listings.clear()
   }
 
+  /** A statement begins that meets the table. */
+  def forgetBelow(table: String): Unit = synchronized(listings.forgetBelow(table))
+
   /** Tables may be pinned anew. */
   def forgetListings(): Unit = synchronized(listings.clear())
 

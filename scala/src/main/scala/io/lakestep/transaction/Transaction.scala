@@ -112,7 +112,10 @@ final class Transaction(
     synchronized {
       val canonical = BasePath.canonical(base, conf)
       val known = tables.get(canonical.toString)
-      known.foreach(checkStaged(_, conf))
+      for (t <- known) {
+        staging.forgetBelow(canonical.toString)
+        checkStaged(t, conf)
+      }
       val table = known.orElse(touch(canonical, conf))
       for (t <- table; n <- name) t.call(n)
       table.map(_.overlay)
