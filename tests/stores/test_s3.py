@@ -88,6 +88,26 @@ def test_what_a_store_does_is_one_request_each(s3, s3_drivers):
     assert requests_of("deleteFolder", folder)[0] == "None"
 
 
+def test_requests_of_a_transaction(s3, s3_drivers):
+    path = s3.table("counted/t")
+    session = s3_drivers[0].session(**root("counted"))
+    insert = f"INSERT INTO delta.`{path}` VALUES (3, 'new')"
+
+    def requests_of(*statements):
+        counts = []
+        for statement in statements:
+            before = len(s3.requests)
+            session.sql(statement)
+            counts.append(len(s3.requests) - before)
+        return counts
+
+    whole = ["BEGIN", insert, insert, "COMMIT"]
+    for _ in range(2):
+        session.sql(*whole)
+    assert requests_of(*whole) == [2, 24, 15, 19]
+    assert requests_of("BEGIN", insert, insert, "ROLLBACK") == [2, 24, 15, 3]
+
+
 @pytest.mark.parametrize("timeline", ["s3", "local"])
 def test_transaction_over_tables_on_s3(s3, s3_drivers, tmp_path, timeline):
     tables = [s3.table(f"{timeline}/{name}") for name in ("t0", "odd tä=1+2")]

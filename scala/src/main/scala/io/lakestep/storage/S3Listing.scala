@@ -35,7 +35,8 @@ private[storage] object S3Listing {
         asked(s3a, s3a.makeQualified(folder), span).map { request =>
           val client = s3a.getS3AInternals.getAmazonS3Client("Lakestep looks for a folder")
           val one = request.maxKeys(1).build()
-          S3Object.retried(s3a, folder)(client.listObjectsV2(one)).keyCount > 0
+          val found = S3Object.retried(s3a, folder)(client.listObjectsV2(one))
+          !found.contents.isEmpty || !found.commonPrefixes.isEmpty
         }
       }
     case _ => None

@@ -1,0 +1,99 @@
+package io.lakestep.overlay
+
+import org.apache.hadoop.fs.{FileStatus, Path}
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.lakestep.log.LogFileName
+
+class StagedListingsSuite extends AnyFunSuite {
+
+  private val table = "file:/t"
+  private var segments = 0
+
+  private def transaction(): Staging = {
+    segments += 1
+    Staging.begin(s"listings$segments")
+  }
+
+  private def file(version: Long, sizeBytes: Long = 1): FileStatus =
+    new FileStatus(
+      sizeBytes,
+      false,
+      1,
+      1,
+      1,
+      new Path(s"$table/_delta_log/${LogFileName.commitName(version)}")
+    )
+
+  private def stage(staging: Staging, version: Long, sizeBytes: Long = 1): Unit = {
+    staging.record(table, version)
+    staging.saw(staging.epoch, table, Seq(version -> file(version, sizeBytes)))
+  }
+
+  test("a transaction that has staged nothing knows that") {
+    assert(transaction().statuses(table, pin = 4).contains(Vector.empty))
+  }
+
+  test("what is staged is known once the store has told all of it") {
+    val staging = transaction()
+    stage(staging, 5)
+    assert(staging.statuses(table, 4).contains(Vector(file(5))))
+    staging.record(table, 6)
+    assert(staging.statuses(table, 4).isEmpty)
+    staging.saw(staging.epoch, table, Seq(6L -> file(6)))
+    assert(staging.statuses(table, 4).contains(Vector(file(5), file(6))))
+  }
+
+  test("a commit that is no statement's is looked for, too") {
+    val staging = transaction()
+    staging.recordOther(table, 5)
+    assert(staging.statuses(table, 4).isEmpty)
+    staging.saw(staging.epoch, table, Seq(5L -> file(5)))
+    assert(staging.statuses(table, 4).contains(Vector(file(5))))
+    staging.dropOther(table)
+    assert(staging.statuses(table, 4).contains(Vector.empty))
+  }
+
+  test("a version that was taken back and came again is not what it was, whoever asked before") {
+    val staging = transaction()
+    stage(staging, 5)
+    stage(staging, 6, sizeBytes = 10)
+    val asked = staging.epoch
+    staging.cutBack(table, pin = 4, keep = 5)
+    assert(staging.statuses(table, 4).contains(Vector(file(5))))
+    staging.record(table, 6)
+    staging.saw(asked, table, Seq(6L -> file(6, sizeBytes = 10)))
+    assert(staging.status(table, 6).isEmpty && staging.statuses(table, 4).isEmpty)
+    staging.saw(staging.epoch, table, Seq(6L -> file(6, sizeBytes = 20)))
+    assert(staging.status(table, 6).map(_.getLen).contains(20L))
+  }
+
+  test("what is below the pin is known from a name on, at this pin, until the next statement") {
+    val staging = transaction()
+    val found = Vector(file(2), file(3), file(4))
+    staging.sawBelow(staging.epoch, table, 4, LogFileName.commitName(2), found)
+    def known(pin: Long, from: Long) = staging.listedBelow(table, pin, LogFileName.commitName(from))
+    assert(known(4, 3).contains(found.tail))
+    assert(known(4, 1).isEmpty && known(5, 2).isEmpty)
+    val asked = staging.epoch
+    staging.forgetBelow(table)
+    staging.sawBelow(asked, table, 4, LogFileName.commitName(2), found)
+    assert(known(4, 3).isEmpty)
+  }
+
+  test("an empty log is asked for again: it may be one that is being made anew") {
+    val staging = transaction()
+    staging.sawBelow(staging.epoch, table, 4, LogFileName.commitName(0), Vector.empty)
+    assert(staging.listedBelow(table, 4, LogFileName.commitName(0)).isEmpty)
+  }
+
+  test("who has not begun the transaction, or doubts a staged commit, asks the store") {
+    val other = Staging.of("listings-of-an-executor")
+    stage(other, 5)
+    assert(other.statuses(table, 4).isEmpty && other.status(table, 5).isEmpty)
+    val staging = transaction()
+    stage(staging, 5)
+    staging.doubt(new RuntimeException("unclear"))
+    assert(staging.statuses(table, 4).isEmpty && staging.status(table, 5).isEmpty)
+  }
+}
