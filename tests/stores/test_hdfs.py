@@ -65,6 +65,21 @@ def test_transaction_over_tables_on_hdfs_and_on_a_local_disk(hdfs, drivers, tmp_
     assert rows(session, tables) == [[NEW, (2, "mine")], [NEW, OTHER], [NEW, OTHER]]
 
 
+def test_what_is_staged_by_one_path_is_seen_by_another_one_to_the_same_log(hdfs, drivers):
+    session = drivers(1)[0].session(**place(hdfs, "alias"))
+    path = hdfs.table(session, "alias/t")
+    [host] = {"localhost", "127.0.0.1"} - {path.split("/")[2].split(":")[0]}
+    alias = path.replace(path.split("/")[2].split(":")[0], host, 1)
+    insert = "INSERT INTO {} VALUES (3, 'new')"
+    session.sql("BEGIN", *each(insert, [path]))
+    assert rows(session, [alias, path]) == [[OLD, OTHER, (3, "new")]] * 2
+    session.sql(*each(insert, [alias]))
+    assert rows(session, [alias, path]) == [[OLD, OTHER, *[(3, "new")] * 2]] * 2
+    assert condition(lambda: session.sql("COMMIT")) == "LAKESTEP_TABLE_TWICE"
+    session.sql("ROLLBACK")
+    assert rows(session, [alias, path]) == [[OLD, OTHER]] * 2
+
+
 @pytest.mark.long
 def test_two_drivers_race_for_every_entry_on_hdfs_and_nothing_is_lost(hdfs, drivers):
     clients = [driver.session(**place(hdfs, "race")) for driver in drivers(2)]

@@ -85,7 +85,10 @@ def test_what_a_store_does_is_one_request_each(s3, s3_drivers):
         session.call("s3:race", path=f"{folder}/deep/{number}", threads=1)
     assert requests_of("deleteFolder", folder)[1] == ["GET", "POST"]
     assert requests_of("list", folder, "")[0] == "Vector()"
-    assert requests_of("deleteFolder", folder)[0] == "None"
+    assert requests_of("deleteFolder", folder) == ("None", ["GET"])
+    session.call("s3:race", path=file, threads=1)
+    assert requests_of("exists", file) == ("True", ["HEAD"])
+    assert requests_of("exists", absent) == ("False", ["HEAD"])
 
 
 def test_requests_of_a_transaction(s3, s3_drivers):

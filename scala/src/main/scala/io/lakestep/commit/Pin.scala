@@ -15,6 +15,11 @@ final case class Pin(version: Long, slot: Option[SlotStamp], log: Option[String]
   /** Whether a listing shows the same commit file; none has been cleaned up. */
   def isIn(tail: LogTail): Boolean = tail.slot(version).map(Environment.stamp).forall(slot.contains)
 
+  /** Whether two tables of a transaction may be one under two paths. */
+  def mayBeOfOneLog(other: Pin): Boolean =
+    version == other.version && slot == other.slot &&
+      log.forall(id => other.log.forall(_ == id))
+
   /** Whether it may be of this log: others may have bound the table since. */
   def isOf(id: Option[String]): Boolean = log.forall(id.contains)
 }

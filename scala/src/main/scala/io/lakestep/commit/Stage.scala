@@ -66,10 +66,13 @@ private[commit] final class Stage(env: Environment, bindings: Bindings) {
     val made = staged.map { s =>
       if (options.syncDataFiles) s.changes.madeFiles(s.table.path) else Vector.empty
     }
-    env.inParallel(
-      staged.map(s => () => putNetActions(txn, s)) ++
-        staged.zip(made).flatMap { case (s, files) => files.map(f => () => sync(txn, s, f)) }
-    )(_())
+    // Those of a large table, one after another, leave threads to the transactions of others.
+    val isLittle = made.map(_.size).sum <= Stage.FilesAtOnce
+    val looks = staged.zip(made).flatMap { case (s, files) =>
+      files.grouped(if (isLittle) 1 else files.size.max(1))
+        .map(some => () => some.foreach(sync(txn, s, _)))
+    }
+    env.inParallel(staged.map(s => () => putNetActions(txn, s)) ++ looks)(_())
     env.inParallel(staged.zip(made)) { case (s, files) =>
       env.keep(files.flatMap(s.table.path.foldersAbove(_)).distinct: _*)
     }
@@ -116,4 +119,8 @@ private[commit] final class Stage(env: Environment, bindings: Bindings) {
         )
     }
   }
+}
+
+private object Stage {
+  val FilesAtOnce = 64
 }

@@ -22,7 +22,7 @@ private[overlay] object LogListing {
     if (isOnDisk(fs)) onDisk(fs, folder, from)
     else {
       val listed =
-        if (StoreKind.S3.schemes(fs.getScheme)) S3Store.listFrom(fs, folder, from)
+        if (StoreKind.S3.schemes(fs.getUri.getScheme)) S3Store.listFrom(fs, folder, from)
         else fs.listStatus(folder)
       listed.filter(s => s.isFile && s.getPath.getName >= from).sortBy(_.getPath.getName).toVector
     }

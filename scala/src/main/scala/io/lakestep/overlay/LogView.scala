@@ -107,6 +107,8 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
 
   /** The content of `_last_checkpoint`, where it names a checkpoint that the view holds. */
   def lastCheckpoint(): Option[Array[Byte]] = {
+    // A checkpoint that is younger than the listing would be missing there.
+    staging.foreach(_.forgetBelow(table))
     val file = new Path(log, "_last_checkpoint")
     try {
       val bytes = Using.resource(fs.open(file))(_.readAllBytes())

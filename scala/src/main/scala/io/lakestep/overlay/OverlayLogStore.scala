@@ -81,7 +81,7 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
                 staging.doubt(unclear)
                 throw unclear
               case exists: FileAlreadyExistsException =>
-                staging.cutBack(log.getParent.toString, chain.pin, before.getOrElse(chain.pin))
+                staging.refused(log.getParent.toString, version, before)
                 throw exists
             }
             staging.learn(log.getParent.toString, version, effect)

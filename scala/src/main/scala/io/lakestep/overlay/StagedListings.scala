@@ -4,9 +4,10 @@ import org.apache.hadoop.fs.FileStatus
 
 /**
  * What an open transaction need not ask the store again: the staged commits, which this driver alone
- * puts, and the log up to a pin, which does not change while the table stays, within one statement.
- * The next one lists it again: others may have made the table anew, and COMMIT may not be the first to
- * see that. Tables are told by the path of their folder. Executors have no such memory, and look.
+ * puts, and the log up to a pin, which does not change while the table stays. That is listed again by
+ * whatever resolves the table or looks for its last checkpoint: others may have made the table anew,
+ * and COMMIT may not be the first to see that. Tables are told by the path of their folder; where two
+ * paths may lead to one log, nothing is remembered. Executors have no such memory, and look.
  *
  * Not thread-safe; guarded by `Staging`.
  */

@@ -31,7 +31,7 @@ final class Staging private (segment: String) {
 
   private var isClosed = false
 
-  /** Whether a transaction of this driver has begun it, so that nobody else stages anything here. */
+  /** Whether what this process has put is all that is staged, and is known by one path for each table. */
   private var isOwn = false
 
   /** By table, the version of the commit that is no statement's. */
@@ -47,8 +47,20 @@ final class Staging private (segment: String) {
    */
   def record(table: String, version: Long): Unit = synchronized {
     if (isClosed) throw Staging.notOpen(segment, s"A statement on $table")
-    versions = versions.updated(table, version)
+    versions = versions.updated(table, versions.get(table).fold(version)(_.max(version)))
   }
+
+  /**
+   * A commit of this version was there already: of another statement, or of nobody that is known here.
+   * From now on the store is asked for everything.
+   */
+  private[overlay] def refused(table: String, version: Long, before: Option[Long]): Unit =
+    synchronized {
+      isOwn = false
+      val isOurs = effects.contains((table, version)) || before.exists(_ >= version)
+      if (!isOurs && versions.get(table).contains(version))
+        versions = before.fold(versions - table)(versions.updated(table, _))
+    }
 
   /** What a staged commit does, once it is written. */
   def learn(table: String, version: Long, effect: StagedEffect): Unit = synchronized {
@@ -138,6 +150,9 @@ final class Staging private (segment: String) {
       from: String): Option[Vector[FileStatus]] = synchronized {
     if (remembers) listings.listedBelow(table, pin, from) else None
   }
+
+  /** Two paths lead to one log, so that what is staged by one is seen by the other. */
+  def isAliased(): Unit = synchronized { isOwn = false }
 
   private def own(): Unit = synchronized { isOwn = true }
 

@@ -81,7 +81,10 @@ private[storage] abstract class HadoopStore(configuration: Configuration) extend
 
   /** After this no file has this path. */
   protected def remove(fs: FileSystem, file: Path): Unit = {
-    if (exists(file.toUri.toString)) fs.delete(file, false)
+    val isThere =
+      try isFile(fs, file)
+      catch { case e: IOException if isNothing(e) => false }
+    if (isThere) fs.delete(file, false)
     ()
   }
 

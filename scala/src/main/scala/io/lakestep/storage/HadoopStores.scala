@@ -52,5 +52,6 @@ object HadoopStores {
 
   /** Whether there is a folder: on S3, where the names of its files say so, by one request. */
   def hasFolder(fs: FileSystem, folder: Path): Boolean =
-    if (StoreKind.S3.schemes(fs.getScheme)) S3Store.hasFolder(fs, folder) else fs.exists(folder)
+    if (StoreKind.S3.schemes(fs.getUri.getScheme)) S3Store.hasFolder(fs, folder)
+    else fs.exists(folder)
 }

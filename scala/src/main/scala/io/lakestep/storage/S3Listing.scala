@@ -1,6 +1,7 @@
 package io.lakestep.storage
 
 import scala.collection.mutable.ArrayBuffer
+import scala.jdk.CollectionConverters._
 import scala.util.Using
 
 import org.apache.hadoop.fs.{FileStatus, FileSystem, Path, RemoteIterator}
@@ -32,11 +33,27 @@ private[storage] object S3Listing {
   def hasAny(fs: FileSystem, folder: Path): Option[Boolean] = fs match {
     case s3a: S3AFileSystem =>
       Using.resource(s3a.createSpan("op_exists", folder.toString, null)) { span =>
-        asked(s3a, s3a.makeQualified(folder), span).map { request =>
+        asked(s3a, s3a.makeQualified(folder), Slash, span).map { request =>
           val client = s3a.getS3AInternals.getAmazonS3Client("Lakestep looks for a folder")
           val one = request.maxKeys(1).build()
           val found = S3Object.retried(s3a, folder)(client.listObjectsV2(one))
-          !found.contents.isEmpty || !found.commonPrefixes.isEmpty
+          !found.contents.isEmpty || !found.commonPrefixes.isEmpty || found.isTruncated
+        }
+      }
+    case _ => None
+  }
+
+  /** The files at any depth below a folder, a thousand a request; None where s3a cannot be asked so. */
+  def below(fs: FileSystem, folder: Path): Option[Vector[Path]] = fs match {
+    case s3a: S3AFileSystem =>
+      val qualified = s3a.makeQualified(folder)
+      Using.resource(s3a.createSpan("op_list_files", folder.toString, null)) { span =>
+        asked(s3a, qualified, delimiter = null, span).map { request =>
+          val client = s3a.getS3AInternals.getAmazonS3Client("Lakestep deletes a folder")
+          val prefix = s"${s3a.pathToKey(qualified)}/"
+          S3Object.retried(s3a, folder) {
+            client.listObjectsV2Paginator(request.build()).contents.asScala.map(_.key).toVector
+          }.filterNot(_.endsWith(Slash)).map(key => new Path(qualified, key.stripPrefix(prefix)))
         }
       }
     case _ => None
@@ -47,7 +64,7 @@ private[storage] object S3Listing {
       qualified: Path,
       from: String,
       span: AuditSpanS3A): Option[Array[FileStatus]] = {
-    asked(s3a, qualified, span).map { request =>
+    asked(s3a, qualified, Slash, span).map { request =>
       // Exclusive: the name itself is to be in it.
       val after = s"${s3a.pathToKey(qualified)}/${from.init}"
       // Its own type is not public before Hadoop 3.5.
@@ -67,11 +84,14 @@ private[storage] object S3Listing {
   private def asked(
       s3a: S3AFileSystem,
       qualified: Path,
+      delimiter: String,
       span: AuditSpanS3A): Option[ListObjectsV2Request.Builder] = {
-    val whole =
-      s3a.getListing.createListObjectsRequest(s"${s3a.pathToKey(qualified)}/", "/", span)
+    val prefix = s"${s3a.pathToKey(qualified)}/"
+    val whole = s3a.getListing.createListObjectsRequest(prefix, delimiter, span)
     Option.unless(whole.isV1)(whole.getV2.toBuilder)
   }
+
+  private val Slash = "/"
 
   /** S3 Express lists in no order, and knows no `start-after`. */
   private val Unordered = "fs.s3a.capability.s3express.storage"

@@ -17,18 +17,11 @@ private[storage] object S3Object {
   def apply(fs: FileSystem, file: Path): Option[Array[Byte]] = fs match {
     case s3a: S3AFileSystem if !s3a.isCSEEnabled =>
       val qualified = s3a.makeQualified(file)
-      val request =
-        s3a.getRequestFactory.newGetObjectRequestBuilder(s3a.pathToKey(qualified)).build()
-      val client = s3a.getS3AInternals.getAmazonS3Client("Lakestep reads a file whole")
-      val invoker = new Invoker(new S3ARetryPolicy(s3a.getConf), Invoker.NO_OP)
       Using.resource(s3a.createSpan("op_open", qualified.toString, null)) { _ =>
-        Some(invoker.retry(
-          "read",
-          qualified.toString,
-          true,
-          () => client.getObjectAsBytes(request)
-        ))
-          .map(_.asByteArray)
+        val key = s3a.pathToKey(qualified)
+        val request = s3a.getRequestFactory.newGetObjectRequestBuilder(key).build()
+        val client = s3a.getS3AInternals.getAmazonS3Client("Lakestep reads a file whole")
+        Some(retried(s3a, qualified)(client.getObjectAsBytes(request)).asByteArray)
       }
     case _ => None
   }

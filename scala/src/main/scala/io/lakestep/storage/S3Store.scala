@@ -1,6 +1,6 @@
 package io.lakestep.storage
 
-import java.io.{FileNotFoundException, IOException}
+import java.io.{FileNotFoundException, IOException, UncheckedIOException}
 import java.nio.file.AccessDeniedException
 
 import scala.jdk.CollectionConverters._
@@ -30,9 +30,8 @@ final class S3Store(configuration: Configuration) extends ConditionalStore(confi
     S3Store.removeAll(fs, file.getParent, Seq(file))
 
   override protected def removeFolder(fs: FileSystem, folder: Path): Unit = {
-    val found = S3Store.below(fs, folder)
-    // Then what stands for an empty folder may be there.
-    if (found.isEmpty) super.removeFolder(fs, folder) else S3Store.removeAll(fs, folder, found)
+    val found = S3Store.orElse(S3Listing.below(fs, folder))(S3Store.below(fs, folder))
+    S3Store.removeAll(fs, folder, found)
   }
 
   override protected def bucket(fs: FileSystem): String =
@@ -74,17 +73,20 @@ private[lakestep] object S3Store {
     files.result()
   }
 
-  /** Removes files of a folder by as few requests as the store permits. */
+  /** Removes files of a folder, all that it can, by as few requests as the store permits. */
   private def removeAll(fs: FileSystem, folder: Path, files: Seq[Path]): Unit =
-    Using.resource(fs.createBulkDelete(fs.makeQualified(folder))) { bulk =>
-      files.map(fs.makeQualified(_)).grouped(bulk.pageSize).foreach { page =>
-        bulk.bulkDelete(page.asJava).asScala.headOption.foreach { failed =>
-          val reason = s"${failed.getKey}: ${failed.getValue}"
-          throw if (reason.contains("AccessDenied")) new AccessDeniedException(reason)
-          else new IOException(reason)
+    if (files.nonEmpty)
+      try
+        Using.resource(fs.createBulkDelete(fs.makeQualified(folder))) { bulk =>
+          val failed = files.map(fs.makeQualified(_)).grouped(bulk.pageSize).toVector
+            .flatMap(page => bulk.bulkDelete(page.asJava).asScala)
+          failed.headOption.foreach { one =>
+            val reason = s"${one.getKey}: ${one.getValue}"
+            throw if (reason.contains("AccessDenied")) new AccessDeniedException(reason)
+            else new IOException(reason)
+          }
         }
-      }
-    }
+      catch { case e: UncheckedIOException => throw e.getCause }
 
   /** What stands in a folder from a name on; FileNotFoundException if there is no such folder. */
   def listFrom(fs: FileSystem, folder: Path, from: String): Array[FileStatus] =

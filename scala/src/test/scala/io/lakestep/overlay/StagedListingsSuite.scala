@@ -3,7 +3,7 @@ package io.lakestep.overlay
 import org.apache.hadoop.fs.{FileStatus, Path}
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.log.LogFileName
+import io.lakestep.log.{LogFileName, StagedEffect}
 
 class StagedListingsSuite extends AnyFunSuite {
 
@@ -85,6 +85,32 @@ class StagedListingsSuite extends AnyFunSuite {
     val staging = transaction()
     staging.sawBelow(staging.epoch, table, 4, LogFileName.commitName(0), Vector.empty)
     assert(staging.listedBelow(table, 4, LogFileName.commitName(0)).isEmpty)
+  }
+
+  test("a version that was there already is asked for, and takes nothing from what is staged") {
+    val staging = transaction()
+    def staged(version: Long): Unit = {
+      stage(staging, version)
+      staging.learn(table, version, StagedEffect.none)
+    }
+    staged(5)
+    staging.record(table, 6)
+    staging.refused(table, 6, before = Some(5))
+    assert(staging.last(table) == 5 && staging.statuses(table, 4).isEmpty)
+    staged(6)
+    // Another statement was first with it, or this one comes late.
+    staging.refused(table, 6, before = Some(5))
+    assert(staging.last(table) == 6)
+    staging.record(table, 5)
+    staging.refused(table, 5, before = Some(6))
+    assert(staging.last(table) == 6)
+  }
+
+  test("where two paths may lead to one log, the store is asked") {
+    val staging = transaction()
+    stage(staging, 5)
+    staging.isAliased()
+    assert(staging.statuses(table, 4).isEmpty && staging.status(table, 5).isEmpty)
   }
 
   test("who has not begun the transaction, or doubts a staged commit, asks the store") {
