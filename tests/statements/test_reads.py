@@ -91,6 +91,8 @@ def test_transaction_reads_what_its_session_has_written_whatever_the_clocks_say(
 
 def test_script_sets_a_variable_to_what_a_query_of_a_table_gives(spark, table):
     one = table("scripted")
+    # Off in Spark 4.0.
+    spark.conf.set("spark.sql.scripting.enabled", "true")
     script = f"BEGIN DECLARE x INT; SET x = (SELECT max(id) FROM {one}); SELECT x; END"
     assert spark.sql(script).collect() == [(2,)]
     begin(spark)
