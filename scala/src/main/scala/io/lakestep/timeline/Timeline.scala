@@ -86,12 +86,15 @@ final class Timeline(
   /** What is known without a request to the store. */
   def known: TimelineView = cache.get
 
-  /** The timeline as it is now: everything that was put before this call. */
+  /**
+   * The timeline as it is now: everything that was put before this call. Where an entry in it is
+   * finished, so is every earlier one that it had to follow: ends are looked for once all entries are
+   * known.
+   */
   def refresh(): TimelineView = {
     val start = cache.get
-    val view =
-      if (start.next == TimelineEntry.First) readAll() else onward(start.withEnds(withEnd))
-    cache.updateAndGet(_.merge(view))
+    val entries = if (start.next == TimelineEntry.First) readAll() else onward(start)
+    cache.updateAndGet(_.merge(entries.withEnds(withEnd)))
   }
 
   /** Puts a checkpoint when one is due. Whatever goes wrong with it is left to the next client. */

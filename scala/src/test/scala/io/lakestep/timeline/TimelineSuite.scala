@@ -165,6 +165,32 @@ final class TimelineSuite extends AnyFunSuite {
     assert(refused.getMessageParameters.get("features") == "future")
   }
 
+  test("where an entry is finished, one before it is that had to be finished before it was put") {
+    for (file <- Seq("1.outcome.json", "2.json")) {
+      val f = new Fixture
+      val (writer, reader) = (f.open(), f.open())
+      writer.id
+      writer.putEntry(commit(1, writer.refresh().lastHash, "t1"))
+      assert(reader.refresh().unfinished.map(_.number) == Vector(1))
+      def finish(number: Long) =
+        writer.decide(Completed(number, writer.known.status(number).get.hash, 5, Vector.empty))
+      var isLeft = true
+      f.store.interceptGet = (path, get) => {
+        val before = get()
+        if (isLeft && path.endsWith(s"0$file")) {
+          isLeft = false
+          finish(1)
+          writer.putEntry(commit(2, writer.known.lastHash, "t2"))
+          finish(2)
+          if (file == "2.json") get() else before
+        } else before
+      }
+      val view = reader.refresh()
+      assert(!isLeft && view.recent.dropWhile(_.isFinished).forall(!_.isFinished))
+      assert(reader.refresh().finished == 2)
+    }
+  }
+
   test("views: finished prefix, next number, unfinished entries, last marks") {
     val f = new Fixture
     val timeline = f.open()
@@ -397,7 +423,7 @@ final class TimelineSuite extends AnyFunSuite {
     f.store.requests = Vector.empty
     timeline.refresh()
     def name(number: Long, end: String) = s"get ${f.file(f"$number%020d$end.json")}"
-    assert(f.store.requests == Vector(name(2, ".outcome"), name(3, ".outcome"), name(4, "")))
+    assert(f.store.requests == Vector(name(4, ""), name(2, ".outcome"), name(3, ".outcome")))
   }
 
   test("what this client has put is not read") {
