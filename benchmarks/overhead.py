@@ -81,6 +81,14 @@ def copy_tables(
             )
 
 
+def check_copies(drivers: Sequence[Driver], tables: Iterable[str]) -> None:
+    """Raise if the copies of a table differ."""
+    for table in tables:
+        sums = [driver.call("sql", statement=SUM.format(table)) for driver in drivers]
+        if any(other != sums[0] for other in sums):
+            raise SystemExit(f"The copies of {table} differ: {sums}")
+
+
 class Timing:
     """Takes turns between the drivers and keeps the seconds of every round of a scenario."""
 
@@ -96,10 +104,7 @@ class Timing:
         self._forks += 1
         for number in track(range(warm_up + rounds), self._scenario.name, transient=True):
             self._round(drivers, number, keep=number >= warm_up)
-        for table in self._scenario.tables:
-            sums = [driver.call("sql", statement=SUM.format(table)) for driver in drivers.values()]
-            if any(other != sums[0] for other in sums):
-                raise SystemExit(f"The copies of {table} differ: {sums}")
+        check_copies(list(drivers.values()), self._scenario.tables)
 
     def _round(self, drivers: Mapping[str, Driver], number: int, *, keep: bool) -> None:
         names = list(drivers)

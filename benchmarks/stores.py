@@ -20,7 +20,7 @@ from typing import Any
 import pages
 import pairs
 from driver import Driver
-from overhead import LAKESTEP, PLAIN, STEPS, SUM, make_tables
+from overhead import LAKESTEP, PLAIN, STEPS, check_copies, make_tables
 from rich.progress import track
 from s3 import BUCKET, S3, Request, depth
 from scenarios import SMALL, THREE, eight
@@ -126,7 +126,7 @@ def _measured(
             if number >= WARM_UP:
                 taken[name].append(found)
     if work.is_compared:
-        _check(drivers, list(work.tables))
+        check_copies(list(drivers.values()), work.tables)
     totals = {name: [sum(t.seconds for t in row) for row in rows] for name, rows in taken.items()}
     kinds: dict[str, Any] = {
         name: {
@@ -154,13 +154,6 @@ def _statement(rounds: Sequence[Taken]) -> dict[str, Any]:
         "requests": least.requests,
         "depth": least.depth,
     }
-
-
-def _check(drivers: dict[str, Driver], tables: Sequence[str]) -> None:
-    for table in tables:
-        sums = [driver.call("sql", statement=SUM.format(table)) for driver in drivers.values()]
-        if sums[0] != sums[1]:
-            raise SystemExit(f"The copies of {table} differ: {sums}")
 
 
 def page(found: dict[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """Tables and timeline on HDFS: a small cluster, real drivers."""
 
 from concurrent.futures import wait
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -68,8 +69,9 @@ def test_transaction_over_tables_on_hdfs_and_on_a_local_disk(hdfs, drivers, tmp_
 def test_what_is_staged_by_one_path_is_seen_by_another_one_to_the_same_log(hdfs, drivers):
     session = drivers(1)[0].session(**place(hdfs, "alias"))
     path = hdfs.table(session, "alias/t")
-    [host] = {"localhost", "127.0.0.1"} - {path.split("/")[2].split(":")[0]}
-    alias = path.replace(path.split("/")[2].split(":")[0], host, 1)
+    host = urlsplit(path).hostname
+    [other] = {"localhost", "127.0.0.1"} - {host}
+    alias = path.replace(host, other, 1)
     insert = "INSERT INTO {} VALUES (3, 'new')"
     session.sql("BEGIN", *each(insert, [path]))
     assert rows(session, [alias, path]) == [[OLD, OTHER, (3, "new")]] * 2

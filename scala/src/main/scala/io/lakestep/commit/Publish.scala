@@ -371,7 +371,7 @@ private[commit] object StateCheck {
       changes: NetChanges,
       state: TableState,
       env: Environment): Boolean = {
-    val removed = removedOfOthers(changes)
+    val removed = changes.removedOfOthers
     val live = state.liveFiles(removed.keySet)
     ours.reads.isEmpty && !ours.changesHeader && ours.domains.isEmpty && ours.appIds.isEmpty &&
     !ours.bakesRows &&
@@ -380,15 +380,4 @@ private[commit] object StateCheck {
     removed.forall { case (path, dv) => live.get(path).exists(_.dvId == dv) } &&
     state.liveFiles(changes.adds.map(_.path).toSet -- removed.keySet).isEmpty
   }
-
-  /** The files, with their vectors, that the parts remove and that none of the parts before has added. */
-  private def removedOfOthers(changes: NetChanges): Map[String, Option[String]] =
-    changes.parts.foldLeft((
-      Set.empty[(String, Option[String])],
-      Map.empty[String, Option[String]]
-    )) {
-      case ((added, removed), part) =>
-        val here = part.removes.map(r => r.path -> r.dvId).filterNot(added)
-        (added ++ part.adds.map(a => a.path -> a.dvId), removed ++ here)
-    }._2
 }

@@ -40,6 +40,17 @@ final case class NetChanges(
   lazy val adds: Vector[AddFile] = parts.flatMap(_.adds)
   lazy val removes: Vector[RemoveFile] = parts.flatMap(_.removes)
 
+  /** The files that were there before, by path, each with the vector that it had. */
+  def removedOfOthers: Map[String, Option[String]] = {
+    type Files = Map[String, Option[String]]
+    val (_, removed) = parts.foldLeft((Set.empty[(String, Option[String])], Map.empty: Files)) {
+      case ((added, removed), part) =>
+        val here = part.removes.map(r => r.path -> r.dvId).filterNot(added)
+        (added ++ part.adds.map(a => a.path -> a.dvId), removed ++ here)
+    }
+    removed
+  }
+
   /**
    * The files that the transaction made for a part, from the first one or a later one on; a file that
    * only gets a deletion vector is older.
@@ -47,11 +58,7 @@ final case class NetChanges(
    * @param table where it lies
    */
   def madeFiles(table: TableRef, from: Int = 1): Vector[String] = {
-    val (_, older) = parts.foldLeft((Set.empty[String], Set.empty[String])) {
-      case ((made, older), part) =>
-        val removed = part.removes.map(_.path).toSet -- made
-        (made ++ part.adds.map(_.path).filterNot(removed), older ++ removed)
-    }
+    val older = removedOfOthers.keySet
     parts.drop(from - 1).flatMap(_.actions).flatMap {
       case a: AddFile =>
         Option.when(!older(a.path))(table.dataFile(a.path)).toVector ++

@@ -36,7 +36,8 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
    * `_last_checkpoint` is left out: whether it is shown takes reading it, and nobody who lists a
    * log needs it there.
    */
-  def list(): Vector[(String, FileStatus)] = shown(statuses(log), stagedCommits())
+  def list(): Vector[(String, FileStatus)] =
+    shown(statuses(log).filter(isListed), stagedCommits())
 
   /**
    * The same for files alone, from a name on. Nothing is asked of the base log where the name
@@ -48,17 +49,26 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
   }
 
   private def belowPin(name: String): Vector[FileStatus] =
-    staging.flatMap(_.listedBelow(table, chain.pin, name)).getOrElse {
-      val asked = staging.map(s => s -> s.epoch)
-      val found = files(log, name).filter(isListed)
-      for ((s, epoch) <- asked) s.sawBelow(epoch, table, chain.pin, name, found)
-      found
+    remembered(_.listedBelow(table, chain.pin, name))(files(log, name).filter(isListed)) {
+      (staging, epoch, found) => staging.sawBelow(epoch, table, chain.pin, name, found)
+    }
+
+  /** What the transaction remembers, else what the store says, which it learns. */
+  private def remembered[A](known: Staging => Option[A])(ask: => A)(
+      learn: (Staging, Long, A) => Unit): A =
+    staging.fold(ask) { memory =>
+      known(memory).getOrElse {
+        val epoch = memory.epoch
+        val found = ask
+        learn(memory, epoch, found)
+        found
+      }
     }
 
   private def shown(
       below: Vector[FileStatus],
       staged: Map[String, FileStatus]): Vector[(String, FileStatus)] = {
-    val visible = below.filter(isListed).map(s => s.getPath.getName -> s)
+    val visible = below.map(s => s.getPath.getName -> s)
     if (visible.isEmpty && staged.isEmpty && !hasLog) throw notFound(log)
     (visible ++ staged).sortBy(_._1)
   }
@@ -83,13 +93,11 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
   /** Where the file of this name really is; nothing if the view does not hold it. */
   def locate(name: String): Option[FileStatus] = LogFileName(name) match {
     case Commit(version) if version > chain.pin =>
-      staging.flatMap(_.status(table, version)).orElse {
-        val asked = staging.map(s => s -> s.epoch)
-        val found = chain.segments.reverseIterator
-          .flatMap(segment => status(new Path(StagingFolder.ofLog(log, segment), name)))
-          .nextOption()
-        for ((s, epoch) <- asked) s.saw(epoch, table, found.map(version -> _))
-        found
+      def staged = chain.segments.reverseIterator
+        .flatMap(segment => status(new Path(StagingFolder.ofLog(log, segment), name)))
+        .nextOption()
+      remembered(_.status(table, version).map(Option(_)))(staged) { (staging, epoch, found) =>
+        staging.saw(epoch, table, found.map(version -> _))
       }
     case _ if isVisible(name) => status(new Path(log, name))
     case _ => None
@@ -128,16 +136,12 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
 
   /** A later segment's commit stands before an earlier one's of the same version. */
   private def stagedCommits(): Map[String, FileStatus] = {
-    val found = staging.flatMap(_.statuses(table, chain.pin)).getOrElse {
-      val asked = staging.map(s => s -> s.epoch)
-      val listed = chain.segments
-        .flatMap(segment => files(StagingFolder.ofLog(log, segment), StagingFolder.First))
-        .filter(s => isAbovePin(s.getPath.getName) && versionOf(s).isDefined)
-      for ((s, epoch) <- asked)
-        s.saw(epoch, table, listed.flatMap(status => versionOf(status).map(_ -> status)))
-      listed
-    }
-    found.map(s => s.getPath.getName -> s).toMap
+    def listed = chain.segments
+      .flatMap(segment => files(StagingFolder.ofLog(log, segment), StagingFolder.First))
+      .filter(s => versionOf(s).exists(_ > chain.pin))
+    remembered(_.statuses(table, chain.pin))(listed) { (staging, epoch, found) =>
+      staging.saw(epoch, table, found.flatMap(status => versionOf(status).map(_ -> status)))
+    }.map(s => s.getPath.getName -> s).toMap
   }
 
   private def versionOf(status: FileStatus): Option[Long] =

@@ -56,7 +56,7 @@ final class Staging private (segment: String) {
    */
   private[overlay] def refused(table: String, version: Long, before: Option[Long]): Unit =
     synchronized {
-      isOwn = false
+      stopRemembering()
       val isOurs = effects.contains((table, version)) || before.exists(_ >= version)
       if (!isOurs && versions.get(table).contains(version))
         versions = before.fold(versions - table)(versions.updated(table, _))
@@ -151,8 +151,8 @@ final class Staging private (segment: String) {
     if (remembers) listings.listedBelow(table, pin, from) else None
   }
 
-  /** Two paths lead to one log, so that what is staged by one is seen by the other. */
-  def isAliased(): Unit = synchronized { isOwn = false }
+  /** Not all that is staged may be known here, or not by the path that is asked for. */
+  def stopRemembering(): Unit = synchronized { isOwn = false }
 
   private def own(): Unit = synchronized { isOwn = true }
 

@@ -30,7 +30,8 @@ private[storage] abstract class HadoopStore(configuration: Configuration) extend
   }
 
   /** What the file holds now; FileNotFoundException if there is no such file. */
-  protected def content(fs: FileSystem, file: Path): Array[Byte] = HadoopStore.content(fs, file)
+  protected def content(fs: FileSystem, file: Path): Array[Byte] =
+    Using.resource(fs.open(file))(_.readAllBytes())
 
   override def list(dir: String, from: String): Vector[StoredFile] =
     statuses(dir, from)
@@ -189,9 +190,6 @@ private[storage] object HadoopStore {
 
   /** What has kept the condition of a put. */
   private val probed: java.util.Set[String] = ConcurrentHashMap.newKeySet[String]
-
-  def content(fs: FileSystem, file: Path): Array[Byte] =
-    Using.resource(fs.open(file))(_.readAllBytes())
 
   def listFrom(fs: FileSystem, folder: Path, from: String): Array[FileStatus] =
     fs.listStatus(folder, (path: Path) => path.getName >= from)

@@ -20,7 +20,7 @@ final class S3Store(configuration: Configuration) extends ConditionalStore(confi
     S3Store.listFrom(fs, folder, from)
 
   override protected def content(fs: FileSystem, file: Path): Array[Byte] =
-    S3Store.content(fs, file)
+    S3Store.orElse(S3Object(fs, file))(super.content(fs, file))
 
   override protected def isFile(fs: FileSystem, file: Path): Boolean =
     S3Store.orElse(S3Object.exists(fs, file))(super.isFile(fs, file))
@@ -54,10 +54,6 @@ final class S3Store(configuration: Configuration) extends ConditionalStore(confi
 }
 
 private[lakestep] object S3Store {
-
-  /** A file's content by one request; FileNotFoundException if there is no such file. */
-  def content(fs: FileSystem, file: Path): Array[Byte] =
-    orElse(S3Object(fs, file))(HadoopStore.content(fs, file))
 
   /** Whether anything is in a folder, by one request. */
   def hasFolder(fs: FileSystem, folder: Path): Boolean =

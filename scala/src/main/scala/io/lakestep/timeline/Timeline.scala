@@ -93,18 +93,21 @@ final class Timeline(
    */
   def refresh(): TimelineView = {
     val start = cache.get
-    val entries = if (start.next == TimelineEntry.First) readAll() else onward(start)
+    val entries = if (start.next == TimelineEntry.First) readAll() else onward(start, interval)
     cache.updateAndGet(_.merge(entries.withEnds(withEnd)))
   }
 
   /** Puts a checkpoint when one is due. Whatever goes wrong with it is left to the next client. */
   def checkpoint(): Unit = checkpoints.putIfDue(cache.get.milestone)
 
+  /** Entries alone; of many also their ends, so that not all are kept. */
   @tailrec
-  private def onward(view: TimelineView): TimelineView = readEntry(view.next, view.lastHash) match {
-    case Some(status) => onward(view.append(withEnd(status)))
-    case None => view
-  }
+  private def onward(view: TimelineView, left: Int): TimelineView =
+    readEntry(view.next, view.lastHash) match {
+      case Some(status) if left > 1 => onward(view.append(status), left - 1)
+      case Some(status) => onward(view.append(status).withEnds(withEnd), interval)
+      case None => view
+    }
 
   private def readAll(): TimelineView = {
     val checkpoint = checkpoints.newest(n => store.get(entryFile(n)).map(Json.blake3))

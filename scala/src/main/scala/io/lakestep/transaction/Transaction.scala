@@ -145,7 +145,7 @@ final class Transaction(
       val pin = database.pinned(begun, ref, notBelow = seen.getOrElse(ref, -1L))
       val overlay = OverlayPath(Chain(pin.version, Vector(id)), canonical).toPath
       val table = new TransactionTable(canonical, pin, overlay)
-      if (tables.values.exists(_.pinned.mayBeOfOneLog(pin))) staging.isAliased()
+      if (tables.values.exists(_.pinned.mayBeOfOneLog(pin))) staging.stopRemembering()
       tables.put(canonical.toString, table)
       firstTouch(table)
       Some(table)

@@ -109,7 +109,7 @@ class StagedListingsSuite extends AnyFunSuite {
   test("where two paths may lead to one log, the store is asked") {
     val staging = transaction()
     stage(staging, 5)
-    staging.isAliased()
+    staging.stopRemembering()
     assert(staging.statuses(table, 4).isEmpty && staging.status(table, 5).isEmpty)
   }
 
