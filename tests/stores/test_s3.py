@@ -3,6 +3,7 @@
 import deltalake
 import pytest
 
+from built import LINE
 from driver import DriverError
 from process import Died
 from s3 import BUCKET, OLD_JARS, S3
@@ -107,8 +108,10 @@ def test_requests_of_a_transaction(s3, s3_drivers):
     whole = ["BEGIN", insert, insert, "COMMIT"]
     for _ in range(2):
         session.sql(*whole)
-    assert requests_of(*whole) == [2, 24, 15, 19]
-    assert requests_of("BEGIN", insert, insert, "ROLLBACK") == [2, 24, 15, 3]
+    # Hadoop 3.4.2 asks once more than 3.5.0.
+    first = 24 if LINE == "4.2" else 25
+    assert requests_of(*whole) == [2, first, 15, 19]
+    assert requests_of("BEGIN", insert, insert, "ROLLBACK") == [2, first, 15, 3]
 
 
 @pytest.mark.parametrize("timeline", ["s3", "local"])
@@ -166,19 +169,26 @@ def test_store_that_ignores_the_condition_of_a_put_is_refused(pool):
         assert rows(session, tables) == [[OLD, OTHER]] * 2
 
 
-def test_s3a_without_conditional_create_is_refused(pool):
+def test_s3a_without_conditional_create_is_refused(s3_drivers, pool):
     if not any(OLD_JARS.glob("*.jar")):
         pytest.skip("the s3a of this Spark's own Hadoop has one")
     with S3() as server:
         tables = [server.table(f"old/t{i}") for i in range(2)]
+        bound = server.table("old/bound")
         session = pool.start(server.settings_of_old_s3a).session(**root("old"))
         with pytest.raises(DriverError) as raised:
             session.sql("BEGIN")
         assert raised.value.condition == "LAKESTEP_STORE_WITHOUT_PUT_IF_ABSENT"
         assert "Hadoop 3.4.2 or later" in raised.value.parameters["reason"]
         assert rows(session, tables) == [[OLD, OTHER]] * 2
+        # Outside transactions it is plain Delta's, but for what the transactions of others have written.
         session.sql(*each(UPDATE, tables))
         assert rows(session, tables) == [[NEW, OTHER]] * 2 == [server.rows(path) for path in tables]
+        s3_drivers[0].session(**root("old")).sql("BEGIN", *each(UPDATE, [bound]), "COMMIT")
+        with pytest.raises(DriverError) as raised:
+            session.sql(*each("DELETE FROM {} WHERE id = 2", [bound]))
+        assert raised.value.condition == "LAKESTEP_STORE_WITHOUT_PUT_IF_ABSENT"
+        assert server.rows(bound) == [NEW, OTHER]
 
 
 def test_nobody_has_vouched_for_foreign_writers(s3, s3_drivers):

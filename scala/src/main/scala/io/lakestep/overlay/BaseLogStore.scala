@@ -2,6 +2,7 @@ package io.lakestep.overlay
 
 import java.io.FileNotFoundException
 import java.lang.{Boolean => JBoolean}
+import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.FileAlreadyExistsException
 import java.util.{Iterator => JIterator}
 
@@ -15,7 +16,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.SparkConf
 
-import io.lakestep.{Errors, RuntimeContract}
+import io.lakestep.{Errors, LakestepException, RuntimeContract}
 import io.lakestep.log.{ForeignWriters, LogFileName, MarkKind, TableLog, TableRef}
 import io.lakestep.storage.{HadoopStores, StoreKind, TemporaryFiles}
 
@@ -62,7 +63,17 @@ class BaseLogStore(configuration: Configuration) extends LogStore(configuration)
       val lines = notClosing(path, actions)
       try
         if (isLeftToDelta(path, hadoopConf)) delta(path).write(path, lines, overwrite, hadoopConf)
-        else CommitFile.create(fs.makeQualified(path), path, lines, hadoopConf)
+        else {
+          val bytes = CommitFile.bytesOf(lines)
+          try CommitFile.create(fs.makeQualified(path), path, bytes, hadoopConf)
+          catch {
+            case e: LakestepException
+                if e.getCondition == "LAKESTEP_STORE_WITHOUT_PUT_IF_ABSENT" &&
+                  !isBound(fs.makeQualified(path), hadoopConf) =>
+              val again = new String(bytes, UTF_8).linesIterator.asJava
+              delta(path).write(path, again, overwrite, hadoopConf)
+          }
+        }
       catch {
         case e: FileAlreadyExistsException if meetsFence(fs.makeQualified(path), hadoopConf) =>
           throw Errors.caused("LAKESTEP_TABLE_RESERVED", e, "table" -> tableOf(path).toString)
@@ -89,6 +100,12 @@ class BaseLogStore(configuration: Configuration) extends LogStore(configuration)
       )(_ + 1).map(log.read).takeWhile(_.isDefined)
         .flatten.exists(_.mark.exists(_.kind == MarkKind.Reserve))
     } catch { case NonFatal(_) => false }
+
+  /** Whether a transaction has written the table, of whatever client: then no commit may be replaced. */
+  private def isBound(commit: Path, hadoopConf: Configuration): Boolean = {
+    val table = TableRef(tableOf(commit).toUri.toString)
+    new HadoopStores(hadoopConf).forPath(table.uri).exists(table.binding)
+  }
 
   /** Where Delta's own store is atomic, and where no transaction can be. */
   private def isLeftToDelta(path: Path, hadoopConf: Configuration): Boolean =

@@ -14,6 +14,13 @@ import io.lakestep.storage.{HadoopStores, PutOutcome}
 /** Creates commit files by put-if-absent, as a Delta log store promises to. */
 private[overlay] object CommitFile {
 
+  def create(
+      physical: Path,
+      asked: Path,
+      actions: JIterator[String],
+      configuration: Configuration): Unit =
+    create(physical, asked, bytesOf(actions), configuration)
+
   /**
    * Creates `physical` with one action per line, whole and durable, or throws.
    *
@@ -24,12 +31,11 @@ private[overlay] object CommitFile {
   def create(
       physical: Path,
       asked: Path,
-      actions: JIterator[String],
+      bytes: Array[Byte],
       configuration: Configuration): Unit = {
     val path = physical.toUri.toString
     val durable = LakestepConf.SyncFiles.from(key => Option(configuration.get(key)))
     val store = new HadoopStores(configuration, durable).forPath(path)
-    val bytes = linesOf(actions)
     val outcome = store.putIfAbsent(path, bytes) match {
       case PutOutcome.Unknown(cause) =>
         val found = store.readBack(path, bytes, cause)
@@ -48,7 +54,7 @@ private[overlay] object CommitFile {
   final class Unclear(path: String, cause: Throwable)
       extends IOException(s"It is not known whether $path was created", cause)
 
-  private def linesOf(actions: JIterator[String]): Array[Byte] = {
+  def bytesOf(actions: JIterator[String]): Array[Byte] = {
     val out = new ByteArrayOutputStream
     actions.forEachRemaining { action =>
       out.write(action.getBytes(UTF_8))
