@@ -181,7 +181,7 @@ def test_s3a_without_conditional_create_is_refused(s3_drivers, pool):
         assert raised.value.condition == "LAKESTEP_STORE_WITHOUT_PUT_IF_ABSENT"
         assert "Hadoop 3.4.2 or later" in raised.value.parameters["reason"]
         assert rows(session, tables) == [[OLD, OTHER]] * 2
-        # Outside transactions it is plain Delta's, but for what transactions of others have written.
+        # Outside transactions a table that none of ours has written is plain Delta's.
         session.sql(*each(UPDATE, tables))
         assert rows(session, tables) == [[NEW, OTHER]] * 2 == [server.rows(path) for path in tables]
         s3_drivers[0].session(**root("old")).sql("BEGIN", *each(UPDATE, [bound]), "COMMIT")
