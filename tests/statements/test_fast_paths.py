@@ -40,7 +40,13 @@ def location(spark, table):
     return spark.sql(f"DESCRIBE DETAIL {table}").collect()[0]["location"].removeprefix("file:")
 
 
-def checksums(path):
+def flush(spark):
+    assert spark._jvm.io.lakestep.transaction.Databases.flush(60_000)
+
+
+def checksums(spark, path):
+    """The versions that have one, once what follows a COMMIT is done."""
+    flush(spark)
     return sorted(int(f.stem) for f in Path(path, "_delta_log").glob("[0-9]*.crc"))
 
 
@@ -81,12 +87,13 @@ def test_a_checksum_is_of_the_table_that_others_have_made_anew(spark, plain, tmp
         commit(spark)
 
     for generation in ("first", "second"):
+        flush(spark)
         shutil.rmtree(path, ignore_errors=True)
         write_deltalake(path, pyarrow.table({"id": [0], "v": [generation]}))
         insert()
     insert()
-    assert 2 in checksums(path) or spark.conf.get(REUSE, "true") == "false"
-    for version in checksums(path):
+    assert 2 in checksums(spark, path) or spark.conf.get(REUSE, "true") == "false"
+    for version in checksums(spark, path):
         assert plain.ask("state", path=path, since=version)["checksum"] is True
 
 
@@ -111,7 +118,7 @@ def test_every_version_of_a_transaction_has_the_checksum_that_delta_would_have_w
             spark.sql(statement.format(t=name))
         commit(spark)
         version = spark.sql(f"DESCRIBE HISTORY {name} LIMIT 1").collect()[0]["version"]
-        assert version in checksums(path), statements
+        assert version in checksums(spark, path), statements
         assert plain.ask("state", path=path, since=version)["checksum"] is True, statements
 
 
@@ -121,12 +128,12 @@ def test_a_commit_that_names_files_which_are_there_already_has_no_checksum(spark
     begin(spark)
     spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')")
     commit(spark)
-    assert checksums(path) == [0, 1]
+    assert checksums(spark, path) == [0, 1]
     spark.sql(f"INSERT INTO {name} VALUES (3, 'outside')")
     begin(spark)
     spark.sql(f"DELETE FROM {name} WHERE id = 3")
     commit(spark)
-    assert checksums(path) == [0, 1, 3, 4]
+    assert checksums(spark, path) == [0, 1, 3, 4]
     assert plain.ask("state", path=path, since=4)["checksum"] is True
 
 
@@ -137,14 +144,14 @@ def test_after_a_commit_without_checksum_the_next_transaction_or_checkpoint_brin
     path = location(spark, name)
     spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.checkpointInterval' = '5')")
     append(path, (3, "foreign"))
-    assert 3 not in checksums(path)
+    assert 3 not in checksums(spark, path)
     for version in (4, 5, 6):
         begin(spark)
         spark.sql(f"INSERT INTO {name} VALUES ({version}, 'ours')")
         commit(spark)
         # The state that a statement has reconstructed is kept only by a snapshot that is reused.
-        assert (version in checksums(path)) == (reuses or version >= 5)
-        if version in checksums(path):
+        assert (version in checksums(spark, path)) == (reuses or version >= 5)
+        if version in checksums(spark, path):
             assert plain.ask("state", path=path, since=version)["checksum"] is True
 
 
@@ -160,7 +167,7 @@ def test_over_a_table_that_deltalake_made_the_second_transaction_reconstructs_no
         jobs.append(jobs_of(spark, f"INSERT INTO delta.`{path}` VALUES ({number}, 'ours')")[1])
         commit(spark)
     assert jobs[0] > jobs[1] == jobs[2]
-    assert checksums(path) == [1, 2, 3]
+    assert checksums(spark, path) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("end", ["commit", "commit_into_a_conflict", "rollback"])

@@ -46,9 +46,9 @@ private[commit] final class Commit(env: Environment, bindings: Bindings, finish:
           staged.toSeq.flatten.collect { case Right(s) if s.changes.isEmpty => s.table }
         val read = reads.toVector ++ unchanged.flatMap(_.asRead)
         stage.refuseOneLogTwice(all)
-        lateAbort(txn)(stage.persist(txn, all)) match {
+        lateAbort(txn)(stage.persist(txn, all, beside = Vector(() => timeline.refresh()))) match {
           case Some(conflict) => CommitOutcome.Conflicted(conflict)
-          case None => order(txn, all, read, catalogActions, options.maxAttempts)
+          case None => order(txn, all, read, catalogActions, options.maxAttempts, timeline.known)
         }
     }
   }
@@ -64,16 +64,21 @@ private[commit] final class Commit(env: Environment, bindings: Bindings, finish:
   private def abortOf(txn: BegunTransaction): Option[Long] =
     if (safeguards.obeysAborts) timeline.refresh().aborted(txn.id) else None
 
-  /** Steps 5 and 6; again when somebody else took the number. */
+  /**
+   * Steps 5 and 6; again when somebody else took the number.
+   *
+   * @param read the timeline, as it was read since the transaction began to commit
+   */
   @tailrec
   private def order(
       txn: BegunTransaction,
       staged: Vector[Staged],
       reads: Vector[ReadTable],
       catalogActions: Vector[CatalogAction],
-      attempts: Int): CommitOutcome = {
+      attempts: Int,
+      read: TimelineView): CommitOutcome = {
     val early = if (safeguards.timelineFirst) None else Some(validate(txn, staged, reads))
-    val view = timeline.refresh()
+    val view = if (safeguards.timelineFirst) read else timeline.refresh()
     observer.timelineRead(txn.id, view.next)
     view.aborted(txn.id).filter(_ => safeguards.obeysAborts) match {
       case Some(entry) => CommitOutcome.Conflicted(aborted(entry))
@@ -84,11 +89,12 @@ private[commit] final class Commit(env: Environment, bindings: Bindings, finish:
           case Left(conflict) => CommitOutcome.Conflicted(conflict)
           case Right((entry, changes)) =>
             place(entry, options.putAttempts, None) match {
-              case Placed.Ours(isDurable) => publish(entry, changes, isDurable)
+              case ours: Placed.Ours => publish(entry, changes, ours)
               case Placed.Unclear(cause) => CommitOutcome.Unknown(cause)
               case Placed.Theirs if attempts <= 1 =>
                 CommitOutcome.Conflicted(Conflict.overEntry(Rule.TooManyAttempts, view.next))
-              case Placed.Theirs => order(txn, staged, reads, catalogActions, attempts - 1)
+              case Placed.Theirs =>
+                order(txn, staged, reads, catalogActions, attempts - 1, timeline.refresh())
             }
         }
     }
@@ -96,28 +102,35 @@ private[commit] final class Commit(env: Environment, bindings: Bindings, finish:
 
   private sealed trait Placed
   private object Placed {
-    case class Ours(isDurable: Boolean) extends Placed
+
+    /** @param atHead the tables whose logs still ended with the base when the entry was put */
+    case class Ours(isDurable: Boolean, atHead: Set[Int]) extends Placed
     case object Theirs extends Placed
     case class Unclear(cause: Throwable) extends Placed
   }
 
   /**
    * Step 6. Only a number that was read decides after a put that may have had an effect: while it is
-   * absent, or cannot be read, the entry may be ours or may still become it.
+   * absent, or cannot be read, the entry may be ours or may still become it. Beside it the logs are
+   * looked at, for step 7.
    *
    * @param doubt why an earlier put of this entry may have had an effect, if one may
    */
   @tailrec
   private def place(entry: CommitEntry, attempts: Int, doubt: Option[Throwable]): Placed = {
     observer.beforeOrder(entry)
-    val put =
-      try timeline.putEntry(entry)
-      catch {
-        case e: LakestepException if doubt.isEmpty => throw e
-        case NonFatal(e) => PutOutcome.Unknown(e)
-      }
+    val looks = entry.tables.map(table => () => env.isAtHead(table))
+    val answers =
+      options.publishExecutor.run[Any]((() => timeline.putEntry(entry)) +: looks)
+    val put = answers.head match {
+      case Right(outcome: PutOutcome) => outcome
+      case Left(e: LakestepException) if doubt.isEmpty => throw e
+      case other => PutOutcome.Unknown(other.left.getOrElse(new IllegalStateException))
+    }
     put match {
-      case PutOutcome.Created => Placed.Ours(isDurable = true)
+      case PutOutcome.Created =>
+        val atHead = answers.tail.zipWithIndex.collect { case (Right(true), i) => i }
+        Placed.Ours(isDurable = true, atHead.toSet)
       case other =>
         val cause = other match {
           case PutOutcome.Unknown(e) => e
@@ -125,7 +138,7 @@ private[commit] final class Commit(env: Environment, bindings: Bindings, finish:
             doubt.getOrElse(new java.io.IOException(s"entry ${entry.number} cannot be read"))
         }
         readBack(entry) match {
-          case Some(true) => Placed.Ours(isDurable = false)
+          case Some(true) => Placed.Ours(isDurable = false, atHead = Set.empty)
           case Some(false) => Placed.Theirs
           case None if attempts <= 1 => Placed.Unclear(cause)
           case None => place(entry, attempts - 1, Some(cause))
@@ -140,12 +153,12 @@ private[commit] final class Commit(env: Environment, bindings: Bindings, finish:
   private def publish(
       entry: CommitEntry,
       changes: Vector[NetChanges],
-      isDurable: Boolean): CommitOutcome =
+      placed: Placed.Ours): CommitOutcome =
     try {
-      if (!isDurable) env.keep(timeline.entryFile(entry.number))
+      if (!placed.isDurable) env.keep(timeline.entryFile(entry.number))
       observer.ordered(entry)
       val hash = Json.blake3(TimelineCodec.encode(entry))
-      finish.own(entry, hash, changes) match {
+      finish.own(entry, hash, changes, placed.atHead) match {
         case Finished.Completed(slots) => CommitOutcome.Committed(entry, slots)
         case Finished.RolledBack(conflict, residue) =>
           val left = Residue.visible(residue)

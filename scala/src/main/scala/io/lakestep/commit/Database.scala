@@ -11,8 +11,8 @@ import io.lakestep.timeline.{
  * A database: the transactions over all tables that belong to one timeline.
  *
  * Any number of threads may use one; there is no lock, and an open transaction never delays the
- * COMMIT of another. Everything is done by the calling thread and the publish executor; nothing
- * runs in the background.
+ * COMMIT of another. Everything that counts is done by the calling thread and the publish executor;
+ * what may fail without harm follows, where `options` say.
  */
 final class Database private[lakestep] (
     val timeline: Timeline,
@@ -158,7 +158,7 @@ final class Database private[lakestep] (
     val outcome = commits(txn, tables, reads, catalogActions)
     outcome match {
       case CommitOutcome.NothingToCommit => discard(txn, tables.map(_.path))
-      case _: CommitOutcome.Committed => timeline.checkpoint()
+      case _: CommitOutcome.Committed => options.afterwards(Seq(() => timeline.checkpoint()))
       case _ => ()
     }
     outcome
@@ -166,14 +166,10 @@ final class Database private[lakestep] (
 
   /**
    * ROLLBACK of a transaction that has no entry: removes its staged commits and its REQUESTED file,
-   * never a data file. Idempotent.
+   * never a data file, once nothing else waits. Idempotent.
    */
-  def discard(txn: BegunTransaction, tables: Seq[TableRef]): Unit = if (!txn.readOnly) {
-    atOnce(tables) { path =>
-      stores.forPath(path.uri).deleteFolder(path.staging(txn.id))
-    }
-    timeline.deleteRequested(txn.id)
-  }
+  def discard(txn: BegunTransaction, tables: Seq[TableRef]): Unit =
+    if (!txn.readOnly) env.cleanUp(txn.id, tables)
 
   /** Tells the listener; never throws. */
   def tell(event: TransactionEvent): Unit = env.tell(event)

@@ -4,6 +4,7 @@ package io.lakestep.commit
  * How a database works; nothing here changes what it promises.
  *
  * @param publishExecutor runs the work on different tables, at once or one after another
+ * @param afterwards runs what follows the end of a transaction
  * @param maxAttempts how often the order point may be lost before COMMIT gives up
  * @param putAttempts how often a put without a clear answer is repeated
  * @param publishAttempts how often a table's slot may be taken by others before this client stops
@@ -19,6 +20,7 @@ package io.lakestep.commit
  */
 final case class DatabaseOptions(
     publishExecutor: PublishExecutor = PublishExecutor.CallingThread,
+    afterwards: Afterwards = Afterwards.CallingThread,
     maxAttempts: Int = 100,
     putAttempts: Int = 5,
     publishAttempts: Int = 10000,

@@ -60,6 +60,13 @@ private[commit] final class Environment(
   def isAnotherLog(table: EntryTable): Boolean =
     !Bindings.read(stores, table.path).exists(_.log == table.log)
 
+  /** Whether the log ends with the base, so that nobody has published anything of the entry. */
+  def isAtHead(table: EntryTable): Boolean = {
+    val tail = log(table.path).tail(table.base)
+    val slot = tail.slot(table.base).map(Environment.stamp)
+    tail.head.forall(_ == table.base) && slot == table.baseSlot && slot.isDefined == table.base >= 0
+  }
+
   /**
    * Whether the log that was listed is not the one that the entry was validated against. The commit
    * file of its base tells, and where that differs or is gone the binding and the table's id do.
@@ -106,6 +113,20 @@ private[commit] final class Environment(
   /** Makes files durable that somebody else put, so that what is built on them may be kept. */
   def keep(files: String*): Unit =
     if (options.syncDataFiles) files.foreach(file => stores.forPath(file).force(file))
+
+  /**
+   * Removes the staged commits of a transaction that has ended, and then its REQUESTED file, never a
+   * data file. Idempotent.
+   */
+  def cleanUp(transaction: String, tables: Seq[TableRef]): Unit = {
+    def remove(table: TableRef): Unit =
+      stores.forPath(table.uri).deleteFolder(table.staging(transaction))
+    options.afterwards(
+      Seq(() => observer.beforeCleanUp(transaction)),
+      tables.map(table => () => remove(table)),
+      Seq(() => timeline.deleteRequested(transaction))
+    )
+  }
 
   def hashOf(node: com.fasterxml.jackson.databind.JsonNode): String =
     Json.blake3(Json.canonical(node))

@@ -25,13 +25,23 @@ private[commit] final class Finish(env: Environment) {
     env.keep(timeline.entryFile(entry.number))
     def changes(index: Int) = env.changes(entry, entry.tables(index))
     outcomeOf(entry, hash).getOrElse {
-      decide(entry, hash)(lost(entry, changes).fold(publishAll(entry, changes))(Vector(_)))
+      decide(entry, hash) {
+        lost(entry, changes).fold(publishAll(entry, changes, Set.empty))(Vector(_))
+      }
     }
   }
 
-  /** The entry that the caller has just ordered, with its net actions table by table. */
-  def own(entry: CommitEntry, hash: String, changes: Vector[NetChanges]): Finished =
-    ending(entry, hash)(decide(entry, hash)(publishAll(entry, changes)))
+  /**
+   * The entry that the caller has just ordered, with its net actions table by table.
+   *
+   * @param atHead the tables whose logs have just been seen to end with the base
+   */
+  def own(
+      entry: CommitEntry,
+      hash: String,
+      changes: Vector[NetChanges],
+      atHead: Set[Int]): Finished =
+    ending(entry, hash)(decide(entry, hash)(publishAll(entry, changes, atHead)))
 
   /**
    * A data file of what is not published yet is gone. The owner has looked for them just before the
@@ -138,12 +148,17 @@ private[commit] final class Finish(env: Environment) {
   /**
    * Fences first; then what foreign commits may still conflict with, then what is closed to them or
    * fenced, then blind appends. Each group at once, and only when all that was before it is in.
+   *
+   * @param atHead tables whose logs have just been seen to end with the base
    */
-  private def publishAll(entry: CommitEntry, changes: Int => NetChanges): Vector[Vote] = {
+  private def publishAll(
+      entry: CommitEntry,
+      changes: Int => NetChanges,
+      atHead: Set[Int]): Vector[Vote] = {
     val all = entry.tables.indices.toVector
     def isReserved(i: Int) = entry.tables(i).reserve.isDefined
     val fences = if (safeguards.reservesFirst) all.filter(isReserved) else Vector.empty
-    val reserved = env.inParallel(fences)(i => publish.reserve(entry, i, changes(i)))
+    val reserved = env.inParallel(fences)(i => publish.reserve(entry, i, changes(i), atHead(i)))
     val groups =
       if (safeguards.conflictCapableFirst) {
         val (capable, appends) = all.partition(entry.tables(_).conflictCapable)
@@ -154,7 +169,9 @@ private[commit] final class Finish(env: Environment) {
     else
       groups.foldLeft(Vector.empty[(Int, Vote)]) { (votes, group) =>
         if (votes.forall(v => isIn(v._2)))
-          votes ++ env.inParallel(group)(i => i -> publish(entry, i, changes(i)))
+          votes ++ env.inParallel(group) { i =>
+            i -> publish(entry, i, changes(i), atHead(i) && !isReserved(i))
+          }
         else votes
       }.sortBy(_._1).map(_._2)
   }
@@ -173,18 +190,9 @@ private[commit] final class Finish(env: Environment) {
     Finished.RolledBack(aborting.evidence, Residue.of(entry, end))
   }
 
-  /** Removes what nobody needs any more; nothing that goes wrong here matters. */
-  private def cleanUp(entry: CommitEntry): Unit = {
-    def attempt(work: => Unit): Unit =
-      try work
-      catch { case NonFatal(_) => () }
-    val id = entry.transaction.id
-    attempt(observer.beforeCleanUp(id))
-    attempt(env.inParallel(entry.tables) { t =>
-      attempt(stores.forPath(t.path.uri).deleteFolder(t.path.staging(id)))
-    })
-    attempt(timeline.deleteRequested(id))
-  }
+  /** Removes what nobody needs any more. */
+  private def cleanUp(entry: CommitEntry): Unit =
+    env.cleanUp(entry.transaction.id, entry.tables.map(_.path))
 }
 
 private[lakestep] object Residue {

@@ -85,8 +85,16 @@ private[commit] final class Publish(env: Environment) {
       table.closed && changes.parts.flatMap(_.protocol).forall(ForeignWriters.isFenced)
   }
 
-  def apply(entry: CommitEntry, index: Int, changes: => NetChanges): Vote =
-    walk(Job(entry, index, entry.tables(index).parts, () => changes))
+  /**
+   * @param isAtHead whether the log has just been seen to end with the base: if others were quicker, the slot is taken, or the
+   *   listing after the put tells
+   */
+  def apply(
+      entry: CommitEntry,
+      index: Int,
+      changes: => NetChanges,
+      isAtHead: Boolean): Vote =
+    walk(Job(entry, index, entry.tables(index).parts, () => changes), isAtHead)
 
   /** The data files of the parts that are not in the log yet; puts nothing. */
   def missing(entry: CommitEntry, index: Int, changes: => NetChanges): Vector[String] = {
@@ -100,11 +108,16 @@ private[commit] final class Publish(env: Environment) {
   }
 
   /** Only the fence of a table that has one; the vote says whether that, or more, is in the log. */
-  def reserve(entry: CommitEntry, index: Int, changes: => NetChanges): Vote =
-    walk(Job(entry, index, last = 0, () => changes))
+  def reserve(
+      entry: CommitEntry,
+      index: Int,
+      changes: => NetChanges,
+      isAtHead: Boolean): Vote =
+    walk(Job(entry, index, last = 0, () => changes), isAtHead)
 
-  private def walk(job: Job): Vote = {
-    try loop(job, start(job.table), options.publishAttempts, options.putAttempts)
+  private def walk(job: Job, isAtHead: Boolean): Vote = {
+    val (attempts, unclear) = (options.publishAttempts, options.putAttempts)
+    try loop(job, start(job.table), attempts, unclear, isAtHead && safeguards.listsFirst)
     // What was staged went with the table.
     catch { case NonFatal(_) if env.isAnotherLog(job.table) => gone(job) }
   }
@@ -127,8 +140,13 @@ private[commit] final class Publish(env: Environment) {
   }
 
   @tailrec
-  private def loop(job: Job, from: Walk, attempts: Int, unclear: Int): Vote =
-    advance(job, from, attempts) match {
+  private def loop(
+      job: Job,
+      from: Walk,
+      attempts: Int,
+      unclear: Int,
+      isAtHead: Boolean): Vote =
+    (if (isAtHead) Right(from) else advance(job, from, attempts)) match {
       case Left(vote) => vote
       case Right(walk) =>
         if (attempts == 0)
@@ -146,16 +164,16 @@ private[commit] final class Publish(env: Environment) {
           case PutOutcome.Created =>
             observer.published(job.entry, job.table, walk.part, slot)
             val now = job.log.tail(walk.cursor)
-            if (isDoubtful(now, slot)) loop(job, walk, attempts - 1, unclear)
+            if (isDoubtful(now, slot)) loop(job, walk, attempts - 1, unclear, isAtHead = false)
             else if (isElsewhere(job, walk, now)) gone(job)
             else {
               val commit = LogCommit(slot, actions)
               val next = after(walk, commit, now.slot(slot))
                 .copy(part = walk.part + 1, slots = walk.slots :+ slot, put = walk.put + slot)
               if (walk.part == job.last) published(job, next)
-              else loop(job, next, attempts - 1, unclear)
+              else loop(job, next, attempts - 1, unclear, isAtHead = false)
             }
-          case PutOutcome.AlreadyExists => loop(job, walk, attempts - 1, unclear)
+          case PutOutcome.AlreadyExists => loop(job, walk, attempts - 1, unclear, isAtHead = false)
           case PutOutcome.Unknown(cause) =>
             if (unclear == 0)
               throw env.unfinished(
@@ -163,7 +181,7 @@ private[commit] final class Publish(env: Environment) {
                 s"the store of ${job.table.name} does not answer",
                 Some(cause)
               )
-            loop(job, walk, attempts - 1, unclear - 1)
+            loop(job, walk, attempts - 1, unclear - 1, isAtHead = false)
         }
     }
 
@@ -175,7 +193,8 @@ private[commit] final class Publish(env: Environment) {
   private def isElsewhere(job: Job, walk: Walk, now: LogTail): Boolean =
     walk.cursor >= 0 && safeguards.listsFirst && {
       val below = now.slot(walk.cursor).map(Environment.stamp)
-      (below.isEmpty || below != walk.at) && env.isAnotherLog(job.table)
+      def isLost = below.isEmpty && !now.hasCheckpointFrom(walk.cursor)
+      (below.isEmpty || below != walk.at) && (isLost || env.isAnotherLog(job.table))
     }
 
   /** To the head of the log, or to what decides. */
@@ -361,23 +380,4 @@ private[commit] final class Publish(env: Environment) {
       commit: LogCommit,
       files: Vector[String] = Vector.empty): Conflict =
     env.conflict(rule, job.table.name, job.table.path, commit, files)
-}
-
-/** Whether a table's state, without its log, excludes that anybody changed what ours relies on. */
-private[commit] object StateCheck {
-  def excludesConflict(
-      table: EntryTable,
-      ours: OurChanges,
-      changes: NetChanges,
-      state: TableState,
-      env: Environment): Boolean = {
-    val removed = changes.removedOfOthers
-    val live = state.liveFiles(removed.keySet)
-    ours.reads.isEmpty && !ours.changesHeader && ours.domains.isEmpty && ours.appIds.isEmpty &&
-    !ours.bakesRows &&
-    table.metaDataHash.contains(env.hashOf(state.metaData.body)) &&
-    table.protocolHash.contains(env.hashOf(state.protocol.body)) &&
-    removed.forall { case (path, dv) => live.get(path).exists(_.dvId == dv) } &&
-    state.liveFiles(changes.adds.map(_.path).toSet -- removed.keySet).isEmpty
-  }
 }

@@ -23,13 +23,16 @@ private[commit] final class Stage(env: Environment, bindings: Bindings) {
   def apply(
       txn: BegunTransaction,
       tables: Vector[WrittenTable]): Vector[Either[Conflict, Staged]] = {
-    val slots = for (i <- tables.indices.toVector; v <- tables(i).pin + 1 to tables(i).stagedTo)
-      yield i -> v
-    val found = slots.map(_._1).zip(env.inParallel(slots) { case (i, version) =>
-      env.log(tables(i).path).readStaged(txn.id, version)
-    }).groupMap(_._1)(_._2)
-    env.inParallel(tables.zipWithIndex) { case (table, i) =>
-      val commits = found.getOrElse(i, Vector.empty)
+    val slots = for (table <- tables; v <- table.pin + 1 to table.stagedTo) yield table -> v
+    val unknown = slots.filter { case (table, version) => !table.staged.contains(version) }
+    val read = unknown.map { case (table, version) => table.path -> version }
+      .zip(env.inParallel(unknown) { case (table, version) =>
+        env.log(table.path).readStaged(txn.id, version)
+      }).toMap
+    env.inParallel(tables) { table =>
+      val commits = (table.pin + 1 to table.stagedTo).toVector.map { version =>
+        table.staged.get(version).map(LogCommit(version, _)).orElse(read((table.path, version)))
+      }
       if (commits.forall(_.isDefined)) Right(flatten(txn, table, commits.flatten))
       else Left(Conflict.overTable(Rule.TableGone, table.name, table.path))
     }
@@ -61,8 +64,15 @@ private[commit] final class Stage(env: Environment, bindings: Bindings) {
       )
     }
 
-  /** The net actions, and every data file that they name, durable before the order point. */
-  def persist(txn: BegunTransaction, staged: Vector[Staged]): Unit = {
+  /**
+   * The net actions, and every data file that they name, durable before the order point.
+   *
+   * @param beside what else is done at the same time
+   */
+  def persist(
+      txn: BegunTransaction,
+      staged: Vector[Staged],
+      beside: Vector[() => Any] = Vector.empty): Unit = {
     val made = staged.map { s =>
       if (options.syncDataFiles) s.changes.madeFiles(s.table.path) else Vector.empty
     }
@@ -72,7 +82,7 @@ private[commit] final class Stage(env: Environment, bindings: Bindings) {
       files.grouped(if (isLittle) 1 else files.size.max(1))
         .map(some => () => some.foreach(sync(txn, s, _)))
     }
-    env.inParallel(staged.map(s => () => putNetActions(txn, s)) ++ looks)(_())
+    env.inParallel(beside ++ staged.map(s => () => putNetActions(txn, s)) ++ looks)(_())
     env.inParallel(staged.zip(made)) { case (s, files) =>
       env.keep(files.flatMap(s.table.path.foldersAbove(_)).distinct: _*)
     }

@@ -1,6 +1,6 @@
 package io.lakestep.commit
 
-import io.lakestep.log.{PinnedHeader, ReadSet, TableRef}
+import io.lakestep.log.{Action, PinnedHeader, ReadSet, TableRef}
 
 /**
  * A table with staged commits.
@@ -16,6 +16,7 @@ import io.lakestep.log.{PinnedHeader, ReadSet, TableRef}
  * @param reads what the statements read of the table's data; counts under SERIALIZABLE
  * @param pinnedAs the pin as it was found; without it a table that others made anew at the same path
  *   is known by its binding and by what was staged alone
+ * @param staged by version, the staged commits that the caller knows; others are read
  */
 final case class WrittenTable(
     path: TableRef,
@@ -30,7 +31,8 @@ final case class WrittenTable(
     oneCommit: Boolean = true,
     reads: Option[ReadSet] = None,
     metastore: Option[String] = None,
-    pinnedAs: Option[Pin] = None) {
+    pinnedAs: Option[Pin] = None,
+    staged: Map[Long, Vector[Action]] = Map.empty) {
 
   /** As one that was only read, when its staged commits change nothing. */
   def asRead: Option[ReadTable] = reads.map(ReadTable(path, name, pin, _, pinnedAs))

@@ -14,13 +14,6 @@ import io.lakestep.storage.{HadoopStores, PutOutcome}
 /** Creates commit files by put-if-absent, as a Delta log store promises to. */
 private[overlay] object CommitFile {
 
-  def create(
-      physical: Path,
-      asked: Path,
-      actions: JIterator[String],
-      configuration: Configuration): Unit =
-    create(physical, asked, bytesOf(actions), configuration)
-
   /**
    * Creates `physical` with one action per line, whole and durable, or throws.
    *

@@ -74,8 +74,9 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
             val noted = lines.asScala.map { line =>
               effect = effect.and(Action.parse(line))
               line
-            }.asJava
-            try CommitFile.create(staged, path, noted, hadoopConf)
+            }
+            val bytes = CommitFile.bytesOf(noted.asJava)
+            try CommitFile.create(staged, path, bytes, hadoopConf)
             catch {
               case unclear: CommitFile.Unclear =>
                 staging.doubt(unclear)
@@ -84,7 +85,7 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
                 staging.refused(log.getParent.toString, version, before)
                 throw exists
             }
-            staging.learn(log.getParent.toString, version, effect)
+            staging.learn(log.getParent.toString, version, effect, bytes)
           case _ => ()
         }
       case _: LogPlace.Data =>

@@ -8,7 +8,7 @@ import scala.collection.immutable.SortedMap
 import org.apache.hadoop.fs.FileStatus
 
 import io.lakestep.Errors
-import io.lakestep.log.StagedEffect
+import io.lakestep.log.{Action, LogFileName, StagedEffect, TableLog}
 
 /**
  * What an open transaction has staged: the last version of each table, and what its staged commits do.
@@ -23,6 +23,9 @@ final class Staging private (segment: String) {
 
   /** By table and version. */
   private var effects = SortedMap.empty[(String, Long), StagedEffect]
+
+  /** The same commits, as they were written, where that is not too much. */
+  private var texts = Map.empty[(String, Long), Array[Byte]]
 
   private var doubted = Option.empty[Throwable]
 
@@ -62,10 +65,22 @@ final class Staging private (segment: String) {
         versions = before.fold(versions - table)(versions.updated(table, _))
     }
 
-  /** What a staged commit does, once it is written. */
-  def learn(table: String, version: Long, effect: StagedEffect): Unit = synchronized {
-    effects = effects.updated((table, version), effect)
-  }
+  /** What a staged commit does, and how it was written, once it is. */
+  def learn(table: String, version: Long, effect: StagedEffect, text: Array[Byte]): Unit =
+    synchronized {
+      effects = effects.updated((table, version), effect)
+      val others = texts - ((table, version))
+      val isLittle =
+        others.valuesIterator.map(_.length.toLong).sum + text.length <= Staging.MostText
+      texts = if (isLittle) others.updated((table, version), text) else others
+    }
+
+  /** The actions of a table's staged commits that this process has written, by version. */
+  def commitsOf(table: String): Map[Long, Vector[Action]] =
+    synchronized(if (remembers) texts else Map.empty[(String, Long), Array[Byte]]).collect {
+      case ((`table`, version), text) =>
+        version -> TableLog.parse(LogFileName.commitName(version), text)
+    }
 
   /** The last staged version of each table. */
   def last: Map[String, Long] = synchronized(versions)
@@ -90,6 +105,7 @@ final class Staging private (segment: String) {
     listings.cutBack(table, keep)
     versions = if (keep == pin) versions - table else versions.updated(table, keep)
     effects = effects.filterNot { case ((t, version), _) => t == table && version > keep }
+    texts = texts.filterNot { case ((t, version), _) => t == table && version > keep }
   }
 
   /** Called before a commit is staged that is no statement's. */
@@ -163,6 +179,9 @@ final class Staging private (segment: String) {
 }
 
 object Staging {
+
+  /** How many bytes of staged commits a transaction keeps in memory. */
+  private[overlay] val MostText = 4 << 20
 
   private val open = new ConcurrentHashMap[String, Staging]
 

@@ -31,7 +31,7 @@ object StagingFolder {
       conf: Configuration): Unit = {
     val file = commit(table, segment, version)
     Staging.of(segment).recordOther(table.toString, version)
-    try CommitFile.create(file, file, actions.iterator.asJava, conf)
+    try CommitFile.create(file, file, CommitFile.bytesOf(actions.iterator.asJava), conf)
     catch {
       case unclear: CommitFile.Unclear =>
         Staging.of(segment).doubt(unclear)

@@ -10,8 +10,8 @@ import io.lakestep.log.{StatementKind, TableRef}
 
 /**
  * What Delta does after each commit, done once for the published commits of a transaction, in the
- * thread of its COMMIT: cached data, checksums, checkpoints, the metastore's copy of a schema, auto
- * compaction. The transaction is committed whatever happens here; failures are logged.
+ * thread of its COMMIT: cached data, checkpoints, the metastore's copy of a schema, auto compaction;
+ * and checksums, for which COMMIT does not wait. The transaction is committed whatever happens here; failures are logged.
  *
  * Tables with UniForm or a symlink manifest, of which Delta makes hooks, too, are not written by
  * transactions.
@@ -47,24 +47,20 @@ private[transaction] object AfterCommit {
       )
   }
 
+  /** Whoever reads a table in this process waits for its checksum, where that takes no Spark job. */
   private def putChecksums(
       session: SparkSession,
       transaction: Transaction,
       tables: Seq[Published]): Unit = {
     val stores = Databases.quickStores(session, transaction.database)
-    def put(t: Published): Unit = DeltaHousekeeping.putChecksums(
-      session,
-      stores,
-      t.table.base,
-      t.table.snapshot,
-      transaction.id,
-      t.versions
-    )
-    // Spark jobs would keep others waiting who publish on the same threads.
-    val (withJobs, others) =
-      tables.partition(_.table.snapshot.exists(PublishedChecksums.isReconstructed))
-    transaction.database.atOnce(others)(put)
-    withJobs.foreach(put)
+    val id = transaction.id
+    for (Published(table, versions) <- tables) {
+      val (ref, base, snapshot) = (table.ref, table.base, table.snapshot)
+      val isSmall = !snapshot.exists(PublishedChecksums.isReconstructed)
+      Databases.background.inOrder(ref, isAwaited = isSmall) {
+        DeltaHousekeeping.putChecksums(session, stores, base, snapshot, id, versions)
+      }
+    }
   }
 
   private def putCheckpoints(

@@ -1,17 +1,22 @@
 package io.lakestep.transaction
 
-import java.util.concurrent.{ConcurrentHashMap, Executor, Executors, ThreadFactory}
+import java.lang.{Boolean => JBoolean}
+import java.util.{Collections, WeakHashMap}
+import java.util.concurrent.{ConcurrentHashMap, Executor, Executors}
 
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.Path
+import org.apache.spark.SparkContext
+import org.apache.spark.scheduler.{SparkListener, SparkListenerApplicationEnd}
 import org.apache.spark.sql.SparkSession
 
 import org.apache.spark.sql.delta.lakestep.{DeltaDeletionVectors, DeltaStateReader}
 import io.lakestep.{Clock, ConfKey, Errors, Ids, LakestepConf}
 import io.lakestep.commit.{
-  CommitSteps, ConflictStrategy, Database, DatabaseOptions, PublishExecutor
+  Background, CommitSteps, ConflictStrategy, Database, DatabaseOptions, PublishExecutor
 }
+import io.lakestep.log.TableRef
 import io.lakestep.storage.{HadoopStores, ObjectStores}
 
 /**
@@ -33,6 +38,16 @@ object Databases {
   private val databases = new ConcurrentHashMap[Settings, Database]
   private val quick = new ConcurrentHashMap[Database, ObjectStores]
 
+  /** What follows COMMIT and ROLLBACK in this process. */
+  private[transaction] val background =
+    new Background(pool("lakestep-afterwards", 8), most = 1000, carry = forCaller)
+
+  /**
+   * Waits for what follows the COMMITs and ROLLBACKs that have returned: deleting what was staged, and
+   * checksums of Delta's. Whether it is done.
+   */
+  def flush(timeoutMs: Long): Boolean = background.flush(timeoutMs)
+
   def of(session: SparkSession): Database = {
     def conf[T](key: ConfKey[T]): T = key.from(session.conf.getOption)
     val settings = Settings(
@@ -47,6 +62,12 @@ object Databases {
     )
     databases.computeIfAbsent(settings, open(session))
   }
+
+  /** Before a log is listed: that the checksum of what this process has just published is there. */
+  private[transaction] def awaitChecksum(table: => TableRef): Unit =
+    background.await(table, LongestWaitMs)
+
+  private val LongestWaitMs = 2000L
 
   /** Stores like those of a database, for files that need not survive a crash of the machine. */
   def quickStores(session: SparkSession, database: Database): ObjectStores = quick.computeIfAbsent(
@@ -70,7 +91,8 @@ object Databases {
     }
   }
 
-  private def open(session: SparkSession)(settings: Settings): Database =
+  private def open(session: SparkSession)(settings: Settings): Database = {
+    flushAtEnd(session.sparkContext)
     Database.open(
       root = settings.root,
       stores = new HadoopStores(session.sessionState.newHadoopConf(), settings.syncFiles),
@@ -90,9 +112,25 @@ object Databases {
         longestWaitMs = settings.timeoutMs,
         checkpointInterval = settings.checkpointInterval,
         listener = LogEvents,
-        publishExecutor = PublishExecutor.on(threads(settings.publishThreads))
+        publishExecutor = publishExecutor(settings.publishThreads),
+        afterwards = background
       )
     )
+  }
+
+  private val flushed = Collections.newSetFromMap(new WeakHashMap[SparkContext, JBoolean])
+
+  /** Spark waits for its listeners when it stops, also as the process ends. */
+  private def flushAtEnd(context: SparkContext): Unit = flushed.synchronized {
+    if (flushed.add(context)) context.addSparkListener(new SparkListener {
+      override def onApplicationEnd(end: SparkListenerApplicationEnd): Unit = {
+        flush(LongestFlushMs)
+        ()
+      }
+    })
+  }
+
+  private val LongestFlushMs = 10000L
 
   private def observer(className: String): CommitSteps =
     try
@@ -105,24 +143,28 @@ object Databases {
       case cause: ReflectiveOperationException => throw new IllegalArgumentException(cause)
     }
 
-  /** Threads that read with the settings of the session for which they work. */
-  private def threads(number: Int): Executor = {
-    val pool = Executors.newFixedThreadPool(number, Daemons)
-    task => {
-      val caller = SparkSession.getActiveSession
-      pool.execute { () =>
-        caller.foreach(SparkSession.setActiveSession)
-        try task.run()
-        finally SparkSession.clearActiveSession()
-      }
+  private def publishExecutor(threads: Int): PublishExecutor = {
+    val pool = this.pool("lakestep-publish", threads)
+    PublishExecutor.on(task => pool.execute(forCaller(task)))
+  }
+
+  /** Reads with the settings of the session for which it works. */
+  private def forCaller(task: Runnable): Runnable = {
+    val caller = SparkSession.getActiveSession
+    () => {
+      caller.foreach(SparkSession.setActiveSession)
+      try task.run()
+      finally SparkSession.clearActiveSession()
     }
   }
 
-  private object Daemons extends ThreadFactory {
-    override def newThread(task: Runnable): Thread = {
-      val thread = new Thread(task, "lakestep-publish")
+  /** Daemons, which take over nothing of the statement that happened to be the first to need them. */
+  private def pool(name: String, threads: Int): Executor = Executors.newFixedThreadPool(
+    threads,
+    task => {
+      val thread = new Thread(null, task, name, 0L, false)
       thread.setDaemon(true)
       thread
     }
-  }
+  )
 }

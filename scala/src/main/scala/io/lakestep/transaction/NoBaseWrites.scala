@@ -25,8 +25,12 @@ object NoBaseWrites extends BaseWriteGuard.Veto {
   /**
    * `DeltaTable.forPath(…).history()` reads the log of the path it was given, with no plan that
    * could be redirected. Inside a transaction it would show the wrong history.
+   *
+   * Of what this process has just published the checksum is on its way: without it Delta
+   * reconstructs the state.
    */
-  override def beforeList(logFile: Path): Unit =
+  override def beforeList(logFile: Path): Unit = {
+    Databases.awaitChecksum(BasePath.ref(logFile.getParent.getParent))
     if (SparkSession.getActiveSession.exists(Transactions.isOpen) && Callers.isDeltaHistory) {
       throw Errors(
         "LAKESTEP_BASE_TABLE_IN_TRANSACTION",
@@ -34,4 +38,5 @@ object NoBaseWrites extends BaseWriteGuard.Veto {
         "table" -> logFile.getParent.getParent.toString
       )
     }
+  }
 }

@@ -142,6 +142,7 @@ final class Transaction(
       None
     else {
       val ref = BasePath.ref(canonical)
+      Databases.awaitChecksum(ref)
       val pin = database.pinned(begun, ref, notBelow = seen.getOrElse(ref, -1L))
       val overlay = OverlayPath(Chain(pin.version, Vector(id)), canonical).toPath
       val table = new TransactionTable(canonical, pin, overlay)
@@ -187,7 +188,7 @@ final class Transaction(
   def written: Seq[WrittenTable] = {
     val staged = staging.last
     for (table <- touched; last <- staged.get(table.base.toString))
-      yield table.written(last, effects(table))
+      yield table.written(last, effects(table), staging.commitsOf(table.base.toString))
   }
 
   /** Whether the table's property says who else may write it. */

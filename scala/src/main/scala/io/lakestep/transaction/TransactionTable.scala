@@ -6,7 +6,9 @@ import org.apache.spark.sql.delta.Snapshot
 
 import org.apache.spark.sql.delta.lakestep.WrittenPartitions
 import io.lakestep.commit.{Pin, WrittenTable}
-import io.lakestep.log.{ForeignWriters, OneCommit, PinnedHeader, ReadSet, StagedEffect, TableRef}
+import io.lakestep.log.{
+  Action, ForeignWriters, OneCommit, PinnedHeader, ReadSet, StagedEffect, TableRef
+}
 
 /** What COMMIT and the combination rules must know of a table, read from its pinned snapshot. */
 final case class TableFacts(
@@ -96,8 +98,14 @@ final class TransactionTable(val base: Path, val pinned: Pin, val overlay: Path)
       if (!keepReads) readSoFar = state.reads
     }
 
-  /** @param effects of all its staged commits */
-  def written(stagedTo: Long, effects: Seq[StagedEffect]): WrittenTable = {
+  /**
+   * @param effects of all its staged commits
+   * @param commits by version, those that are known
+   */
+  def written(
+      stagedTo: Long,
+      effects: Seq[StagedEffect],
+      commits: Map[Long, Vector[Action]]): WrittenTable = {
     val known = facts.getOrElse(
       throw new IllegalStateException(s"$base was staged without a Delta transaction")
     )
@@ -112,7 +120,8 @@ final class TransactionTable(val base: Path, val pinned: Pin, val overlay: Path)
       rowIdHighWaterMark = known.rowIdHighWaterMark,
       pinned = Some(known.pinned),
       reads = reads,
-      pinnedAs = Some(pinned)
+      pinnedAs = Some(pinned),
+      staged = commits
     )
   }
 }

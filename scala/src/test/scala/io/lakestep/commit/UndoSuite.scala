@@ -53,7 +53,7 @@ final class UndoSuite extends AnyFunSuite {
         DatabaseOptions(),
         Safeguards.all
       )
-      new Publish(env)(entry, 0, env.changes(entry, entry.tables.head))
+      new Publish(env)(entry, 0, env.changes(entry, entry.tables.head), isAtHead = false)
       JsonStates.cleanUp(s.lake.store, path.uri)
       ()
     }

@@ -3,6 +3,7 @@ package io.lakestep.overlay
 import org.apache.hadoop.fs.{FileStatus, Path}
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.lakestep.Json
 import io.lakestep.log.{LogFileName, StagedEffect}
 
 class StagedListingsSuite extends AnyFunSuite {
@@ -91,7 +92,7 @@ class StagedListingsSuite extends AnyFunSuite {
     val staging = transaction()
     def staged(version: Long): Unit = {
       stage(staging, version)
-      staging.learn(table, version, StagedEffect.none)
+      staging.learn(table, version, StagedEffect.none, Array.emptyByteArray)
     }
     staged(5)
     staging.record(table, 6)
@@ -121,5 +122,26 @@ class StagedListingsSuite extends AnyFunSuite {
     stage(staging, 5)
     staging.doubt(new RuntimeException("unclear"))
     assert(staging.statuses(table, 4).isEmpty && staging.status(table, 5).isEmpty)
+  }
+
+  test("a staged commit is read from memory until it is taken back, or may not be all there is") {
+    def text(id: String) = s"""{"txn":{"appId":"$id","version":1}}\n""".getBytes("UTF-8")
+    val staging = transaction()
+    for (version <- 5L to 6L) {
+      stage(staging, version)
+      staging.learn(table, version, StagedEffect.none, text(s"a$version"))
+    }
+    staging.learn("file:/other", 1, StagedEffect.none, text("other"))
+    assert(staging.commitsOf(table).keySet == Set(5L, 6L))
+    staging.cutBack(table, pin = 4, keep = 5)
+    assert(staging.commitsOf(table).keySet == Set(5L))
+    staging.learn(table, 6, StagedEffect.none, text("again"))
+    val again = staging.commitsOf(table)(6).map(action => Json.text(action.node))
+    assert(again.mkString.contains("again"))
+    // One that is too long is read from the store; it takes nothing of the others.
+    staging.learn(table, 6, StagedEffect.none, new Array[Byte](Staging.MostText))
+    assert(staging.commitsOf(table).keySet == Set(5L))
+    staging.stopRemembering()
+    assert(staging.commitsOf(table).isEmpty)
   }
 }

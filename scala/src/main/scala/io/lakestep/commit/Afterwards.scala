@@ -1,0 +1,109 @@
+package io.lakestep.commit
+
+import java.util.concurrent.{
+  CompletableFuture, ConcurrentHashMap, Executor, Semaphore, TimeUnit, TimeoutException
+}
+
+import scala.util.control.NonFatal
+
+import io.lakestep.log.TableRef
+
+/**
+ * Runs what follows the end of a transaction, and what nobody waits for: whatever goes wrong with it,
+ * or is never done, matters to nobody but the one who cleans up.
+ */
+trait Afterwards {
+
+  /** Stages, one after another; the pieces of work of one may run at once. */
+  def apply(stages: Seq[() => Unit]*): Unit
+}
+
+object Afterwards {
+
+  object CallingThread extends Afterwards {
+    override def apply(stages: Seq[() => Unit]*): Unit =
+      stages.flatten.foreach(piece => attempt(piece()))
+  }
+
+  private[commit] def attempt(work: => Unit): Unit =
+    try work
+    catch { case NonFatal(_) => () }
+}
+
+/**
+ * On the threads of an executor. Whoever adds to work that is not getting done waits for room.
+ *
+ * @param most how many pieces of work may be left at a time
+ * @param carry gives work what it needs of the thread that adds it
+ */
+final class Background(executor: Executor, most: Int, carry: Runnable => Runnable)
+    extends Afterwards {
+  import Background._
+
+  private val room = new Semaphore(most, true)
+  private val ofTables = new ConcurrentHashMap[TableRef, OfTable]
+
+  /** Whether this thread is one of the executor's, at work. */
+  private val isOwn = ThreadLocal.withInitial(() => false)
+
+  override def apply(stages: Seq[() => Unit]*): Unit = {
+    stages.foldLeft(Done) { (before, stage) =>
+      CompletableFuture.allOf(stage.map { piece =>
+        room.acquireUninterruptibly()
+        run(before)(piece())
+      }: _*)
+    }
+    ()
+  }
+
+  /**
+   * Work on a table, once what was added for that table before it is done.
+   *
+   * @param isAwaited whether `await` waits for it
+   */
+  def inOrder(table: TableRef, isAwaited: Boolean)(work: => Unit): Unit = {
+    room.acquireUninterruptibly()
+    val added = ofTables.compute(
+      table,
+      (_, before) => OfTable(run(Option(before).fold(Done)(_.done))(work), isAwaited)
+    )
+    added.done.whenComplete((_, _) => { ofTables.remove(table, added); () })
+    ()
+  }
+
+  /** Waits for the work on a table that was added last, if that is awaited, at most so long. */
+  def await(table: => TableRef, timeoutMs: Long): Unit =
+    if (!ofTables.isEmpty && !isOwn.get)
+      Option(ofTables.get(table)).filter(_.isAwaited).foreach { work =>
+        try work.done.get(timeoutMs, TimeUnit.MILLISECONDS)
+        catch { case _: TimeoutException => () }
+      }
+
+  /** Waits for everything that was added before this call, at most so long; whether it is done. */
+  def flush(timeoutMs: Long): Boolean = {
+    val isDone = room.tryAcquire(most, timeoutMs, TimeUnit.MILLISECONDS)
+    if (isDone) room.release(most)
+    isDone
+  }
+
+  private def run(before: CompletableFuture[Void])(work: => Unit): CompletableFuture[Void] = {
+    val carried = carry(() => Afterwards.attempt(work))
+    before.thenRunAsync(
+      () =>
+        try {
+          isOwn.set(true)
+          carried.run()
+        } finally {
+          isOwn.set(false)
+          room.release()
+        },
+      executor
+    )
+  }
+}
+
+private object Background {
+  private val Done: CompletableFuture[Void] = CompletableFuture.completedFuture(null)
+
+  private final case class OfTable(done: CompletableFuture[Void], isAwaited: Boolean)
+}
