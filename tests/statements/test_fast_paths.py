@@ -9,7 +9,7 @@ from deltalake import write_deltalake
 from pyspark.errors import PySparkException
 
 from lake import append
-from transactions import abandon, begin, commit, rollback
+from transactions import abandon, begin, commit, flush, rollback
 
 pytestmark = [
     pytest.mark.classic,
@@ -38,10 +38,6 @@ def jobs_of(spark, statement):
 
 def location(spark, table):
     return spark.sql(f"DESCRIBE DETAIL {table}").collect()[0]["location"].removeprefix("file:")
-
-
-def flush(spark):
-    assert spark._jvm.io.lakestep.transaction.Databases.flush(60_000)
 
 
 def checksums(spark, path):

@@ -18,6 +18,11 @@ def rollback(spark):
     spark.sql("ROLLBACK").collect()
 
 
+def flush(spark):
+    """Wait for what follows each COMMIT and ROLLBACK: cleaning up, and checksums."""
+    assert spark._jvm.io.lakestep.transaction.Databases.flush(60_000)
+
+
 def abandon(spark):
     """Leaves no transaction to the next test, whatever state a failed one is in."""
     if any(row["state"] != "INFLIGHT" for row in spark.sql("SHOW TRANSACTIONS").collect()):

@@ -5,6 +5,9 @@ trait Clock {
 
   /** Milliseconds since 1970. */
   def nowMs(): Long
+
+  /** Milliseconds that only go on, from some point in the past: for how long something took. */
+  def steadyMs(): Long = System.nanoTime() / 1000000
 }
 
 object Clock {

@@ -53,16 +53,16 @@ object LakestepConf {
   val MaxAttempts: ConfKey[Int] = ConfKey(
     "spark.lakestep.commit.maxAttempts",
     50,
-    "How often COMMIT validates again after another transaction took the next timeline entry, " +
-      "and how often statements are run in all when they met conflicts.",
+    "How often statements are run in all when they met conflicts.",
     text => atLeast(1)(text.trim.toInt)
   )
 
   val TimeoutMs: ConfKey[Long] = ConfKey(
     "spark.lakestep.commit.timeoutMs",
     600000L,
-    "Milliseconds after which statements are not run again after a conflict, and for which " +
-      "younger-waits waits at most.",
+    "Milliseconds after which statements are not run again after a conflict, after which COMMIT " +
+      "gives up while others take every place in the timeline, and for which younger-waits waits " +
+      "at most.",
     text => atLeast(0L)(text.trim.toLong)
   )
 

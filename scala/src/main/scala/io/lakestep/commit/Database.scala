@@ -286,7 +286,11 @@ object Database {
       base,
       ids,
       options.putAttempts,
-      options.checkpointInterval
+      options.checkpointInterval,
+      new Timeline.AtOnce {
+        override def apply[A, B](items: Vector[A])(work: A => B): Vector[B] =
+          options.publishExecutor.all(items)(work)
+      }
     )
     new Database(timeline, stores, states, vectors, clock, ids, observer, options, safeguards)
   }

@@ -5,13 +5,13 @@ package io.lakestep.commit
  *
  * @param publishExecutor runs the work on different tables, at once or one after another
  * @param afterwards runs what follows the end of a transaction
- * @param maxAttempts how often the order point may be lost before COMMIT gives up
+ * @param maxAttempts how often an ABORT entry may lose its number
  * @param putAttempts how often a put without a clear answer is repeated
  * @param publishAttempts how often a table's slot may be taken by others before this client stops
  *   helping; the entry stays for the next one
  * @param syncDataFiles whether data files are made durable before the order point
  * @param conflicts what COMMIT does about entries in flight over its tables
- * @param longestWaitMs how long `conflicts` may wait for one entry
+ * @param longestWaitMs how long `conflicts` may wait for one entry, and COMMIT for its number
  * @param checkpointInterval how many entries of the timeline are between two checkpoints; up to twice
  *   as many are kept in memory
  * @param catalogs makes the catalog actions of entries

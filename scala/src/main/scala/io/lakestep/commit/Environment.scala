@@ -30,11 +30,8 @@ private[commit] final class Environment(
   def log(table: TableRef): TableLog = new TableLog(stores.forPath(table.uri), table)
 
   /** The same work on different tables, at once; throws the first failure when all have ended. */
-  def inParallel[A, B](items: Vector[A])(work: A => B): Vector[B] = {
-    val results = options.publishExecutor.run(items.map(i => () => work(i)))
-    results.collectFirst { case Left(cause) => throw cause }
-    results.collect { case Right(value) => value }
-  }
+  def inParallel[A, B](items: Vector[A])(work: A => B): Vector[B] =
+    options.publishExecutor.all(items)(work)
 
   /**
    * The net actions that an entry publishes in a table, checked against the hash in the entry.

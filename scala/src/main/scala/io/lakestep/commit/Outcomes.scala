@@ -8,8 +8,13 @@ sealed trait CommitOutcome
 
 object CommitOutcome {
 
-  /** Every table holds the transaction; `slots` are the published versions, table by table. */
-  final case class Committed(entry: CommitEntry, slots: Vector[Vector[Long]])
+  /**
+   * Every table holds the transaction.
+   *
+   * @param slots the published versions, table by table
+   * @param tries how many numbers were tried
+   */
+  final case class Committed(entry: CommitEntry, slots: Vector[Vector[Long]], tries: Int)
       extends CommitOutcome {
 
     /** The published versions of each written table, by its path. */

@@ -66,7 +66,7 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
       table: TableLog,
       tail: LogTail,
       head: Long): Option[Long] = {
-    val view = if (timeline.isCurrent) timeline.known else timeline.refresh()
+    val view = timeline.refresh()
     firstWriter(view, at, log).flatMap { case (status, entry, index) =>
       val written = entry.tables(index)
       val said = status.outcome.collect {

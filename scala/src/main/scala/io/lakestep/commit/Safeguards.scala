@@ -22,6 +22,7 @@ package io.lakestep.commit
  *   first transaction of two tables is read by halves
  * @param readsForgotten reading entries again that are no longer in memory: a long transaction reads a
  *   torn snapshot
+ * @param looksAgain validating again when an entry that took our number writes our tables: it is overwritten
  * @param checksKeptPins pinning again what a re-run keeps: it reads two snapshots
  */
 private[lakestep] final case class Safeguards(
@@ -40,7 +41,8 @@ private[lakestep] final case class Safeguards(
     helpsReads: Boolean = true,
     timelineBeforeBindings: Boolean = true,
     readsForgotten: Boolean = true,
-    checksKeptPins: Boolean = true)
+    checksKeptPins: Boolean = true,
+    looksAgain: Boolean = true)
 
 private[lakestep] object Safeguards {
   val all: Safeguards = Safeguards()

@@ -1,5 +1,7 @@
 package io.lakestep.commit
 
+import scala.util.control.NonFatal
+
 import io.lakestep.Errors
 import io.lakestep.log.{Flatten, LogCommit, NetChanges, TableLog}
 import io.lakestep.storage.PutOutcome
@@ -14,7 +16,7 @@ private[commit] final case class Staged(
 
 /** Steps 1 and 4: the staged commits of a table as its net actions, durable before the order point. */
 private[commit] final class Stage(env: Environment, bindings: Bindings) {
-  import env.{timeline, stores, observer, options}
+  import env.{timeline, stores, observer, options, safeguards}
 
   /**
    * Of each table what it stages, or a conflict when what was staged is gone: the table was deleted, or
@@ -65,29 +67,35 @@ private[commit] final class Stage(env: Environment, bindings: Bindings) {
     }
 
   /**
-   * The net actions, and every data file that they name, durable before the order point.
+   * The net actions, and every data file that they name, durable before the order point; or the conflict
+   * when this fails because an ABORT entry has ended the transaction meanwhile.
    *
-   * @param beside what else is done at the same time
+   * @param first what the calling thread does beside it
    */
   def persist(
       txn: BegunTransaction,
       staged: Vector[Staged],
-      beside: Vector[() => Any] = Vector.empty): Unit = {
-    val made = staged.map { s =>
-      if (options.syncDataFiles) s.changes.madeFiles(s.table.path) else Vector.empty
-    }
-    // Those of a large table, one after another, leave threads to the transactions of others.
-    val isLittle = made.map(_.size).sum <= Stage.FilesAtOnce
-    val looks = staged.zip(made).flatMap { case (s, files) =>
-      files.grouped(if (isLittle) 1 else files.size.max(1))
-        .map(some => () => some.foreach(sync(txn, s, _)))
-    }
-    env.inParallel(beside ++ staged.map(s => () => putNetActions(txn, s)) ++ looks)(_())
-    env.inParallel(staged.zip(made)) { case (s, files) =>
-      env.keep(files.flatMap(s.table.path.foldersAbove(_)).distinct: _*)
-    }
-    ()
-  }
+      first: () => Any = () => ()): Option[Conflict] =
+    try {
+      val made = staged.map { s =>
+        if (options.syncDataFiles) s.changes.madeFiles(s.table.path) else Vector.empty
+      }
+      // Those of a large table, one after another, leave threads to the transactions of others.
+      val isLittle = made.map(_.size).sum <= Stage.FilesAtOnce
+      val looks = staged.zip(made).flatMap { case (s, files) =>
+        files.grouped(if (isLittle) 1 else files.size.max(1))
+          .map(some => () => some.foreach(sync(txn, s, _)))
+      }
+      env.inParallel(first +: (staged.map(s => () => putNetActions(txn, s)) ++ looks))(_())
+      env.inParallel(staged.zip(made)) { case (s, files) =>
+        env.keep(files.flatMap(s.table.path.foldersAbove(_)).distinct: _*)
+      }
+      None
+    } catch { case NonFatal(e) => Some(ended(txn).getOrElse(throw e)) }
+
+  /** The conflict, when an ABORT entry has ended the transaction. */
+  def ended(txn: BegunTransaction): Option[Conflict] =
+    if (safeguards.obeysAborts) timeline.refresh().aborted(txn.id).map(Conflict.aborted) else None
 
   private def sync(txn: BegunTransaction, s: Staged, file: String): Unit =
     if (!stores.forPath(file).sync(file))

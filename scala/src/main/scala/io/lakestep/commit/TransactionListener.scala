@@ -11,8 +11,15 @@ object TransactionEvent {
 
   final case class Began(transaction: BegunTransaction) extends TransactionEvent
 
-  /** @param tookMs from the start of COMMIT */
-  final case class Committed(entry: CommitEntry, slots: Vector[Vector[Long]], tookMs: Long)
+  /**
+   * @param tries how many numbers of the timeline were tried; others took all but the last
+   * @param tookMs from the start of COMMIT
+   */
+  final case class Committed(
+      entry: CommitEntry,
+      slots: Vector[Vector[Long]],
+      tries: Int,
+      tookMs: Long)
       extends TransactionEvent
 
   /** COMMIT of a transaction that has changed nothing. */

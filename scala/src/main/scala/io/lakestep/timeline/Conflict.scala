@@ -45,8 +45,8 @@ object Rule {
   /** The transaction was ended by an ABORT entry. */
   case object Aborted extends Rule("aborted-by-another-client")
 
-  /** The order point was lost more often than `maxAttempts`. */
-  case object TooManyAttempts extends Rule("too-many-attempts")
+  /** Others took every number for as long as COMMIT may take. */
+  case object CommitTimeout extends Rule("commit-timeout")
 
   /** The conflict strategy gave up over an entry in flight. */
   case object InFlight extends Rule("entry-in-flight", isOverData = true)
@@ -71,7 +71,7 @@ object Rule {
     FileGone,
     LogCleanedUp,
     Aborted,
-    TooManyAttempts,
+    CommitTimeout,
     InFlight
   )
 
@@ -113,6 +113,9 @@ object Conflict {
       path: TableRef,
       files: Vector[String] = Vector.empty): Conflict =
     Conflict(rule, table, path.uri, files = files.take(MaxFiles))
+
+  /** An ABORT entry has ended the transaction. */
+  def aborted(entry: Long): Conflict = overEntry(Rule.Aborted, entry)
 
   /** Over the timeline: entry `number` was first. */
   def overEntry(rule: Rule, number: Long): Conflict =

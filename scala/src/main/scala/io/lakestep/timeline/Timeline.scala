@@ -12,7 +12,8 @@ import io.lakestep.storage.{ObjectStore, PutOutcome}
  * The one order of a database: numbered entries under `<root>/timeline`, each put once.
  *
  * The first reading begins at the newest checkpoint and lists what follows, so that a hole is found;
- * further ones ask for the next number, and for the end of each entry that had none. What is kept in
+ * further ones ask for the next number, if that is taken for more of them at once, and for the end of
+ * each entry that had none. What is kept in
  * memory is the snapshot and the recent entries. Every entry that is read is checked against the
  * hash of the one before it. A file that is corrupt, half-written or out of the chain:
  * LAKESTEP_TIMELINE_CORRUPT, naming the file. Any number of threads may use one timeline.
@@ -20,13 +21,15 @@ import io.lakestep.storage.{ObjectStore, PutOutcome}
  * @param root the folder with `format.json`
  * @param putAttempts how often a put without a clear answer is repeated
  * @param interval how many entries are between two checkpoints, and are kept in memory
+ * @param atOnce makes several reads
  */
 final class Timeline(
     store: ObjectStore,
     val root: String,
     ids: Ids,
     putAttempts: Int,
-    interval: Int) {
+    interval: Int,
+    atOnce: Timeline.AtOnce = Timeline.OneByOne) {
   import Timeline._
 
   private val folder = s"$root/timeline"
@@ -90,11 +93,13 @@ final class Timeline(
    * The timeline as it is now: everything that was put before this call. Where an entry in it is
    * finished, so is every earlier one that it had to follow: ends are looked for once all entries are
    * known.
+   *
+   * @param ahead how many numbers are asked for at first, by who knows that there are some
    */
-  def refresh(): TimelineView = {
+  def refresh(ahead: Int = 1): TimelineView = {
     val start = cache.get
-    val entries = if (start.next == TimelineEntry.First) readAll() else onward(start, interval)
-    cache.updateAndGet(_.merge(entries.withEnds(withEnd)))
+    val entries = if (start.next == TimelineEntry.First) readAll() else onward(start, ahead)
+    cache.updateAndGet(_.merge(withEnds(entries)))
   }
 
   /** Puts a checkpoint when one is due. Whatever goes wrong with it is left to the next client. */
@@ -102,37 +107,38 @@ final class Timeline(
 
   /** Entries alone; of many also their ends, so that not all are kept. */
   @tailrec
-  private def onward(view: TimelineView, left: Int): TimelineView =
-    readEntry(view.next, view.lastHash) match {
-      case Some(status) if left > 1 => onward(view.append(status), left - 1)
-      case Some(status) => onward(view.append(status).withEnds(withEnd), interval)
-      case None => view
-    }
+  private def onward(view: TimelineView, width: Int): TimelineView = {
+    val numbers = (view.next until view.next + width).toVector
+    val there = atOnce(numbers)(readEntry(_)).takeWhile(_.isDefined).flatten
+    val longer = there.foldLeft(view)(follow)
+    if (there.size < width) longer
+    else onward(if (width < Most) longer else withEnds(longer), (width * 16).min(Most))
+  }
+
+  private def follow(view: TimelineView, status: EntryStatus): TimelineView =
+    view.append(checked(status, view.lastHash))
+
+  /** With the ends that entries after the finished prefix have by now. */
+  private def withEnds(view: TimelineView): TimelineView = {
+    val open = view.after(view.finished).filterNot(_.isFinished)
+    val ends = atOnce(open)(withEnd(_)).map(status => status.entry.number -> status).toMap
+    if (ends.isEmpty) view
+    else view.withEnds(status => ends.getOrElse(status.entry.number, status))
+  }
 
   private def readAll(): TimelineView = {
     val checkpoint = checkpoints.newest(n => store.get(entryFile(n)).map(Json.blake3))
     val start = TimelineView.from(checkpoint.getOrElse(TimelineSnapshot.empty), interval)
     val names = store.list(folder, numbered(start.next)).map(_.name).toSet
     val newest = names.iterator.collect { case EntryName(n) => n.toLong }.maxOption
-    (start.next to newest.getOrElse(start.finished)).foldLeft(start) { (view, number) =>
-      val status = readEntry(number, view.lastHash).getOrElse(
-        throw StrictFields.corrupt(entryFile(number), "it is missing before a later entry")
-      )
-      view.append(if (names(s"${numbered(number)}.outcome.json")) withEnd(status) else status)
+    (start.next to newest.getOrElse(start.finished)).grouped(Most).foldLeft(start) {
+      (view, numbers) =>
+        atOnce(numbers.toVector) { number =>
+          val status = existing(number, "it is missing before a later entry")
+          if (names(s"${numbered(number)}.outcome.json")) withEnd(status) else status
+        }.foldLeft(view)(follow)
     }
   }
-
-  /** Whether nothing was put after what is known, at the cost of one small read. */
-  def isCurrent: Boolean = !store.exists(entryFile(known.next))
-
-  private def readEntry(number: Long, previousHash: String): Option[EntryStatus] =
-    readEntry(number).map { status =>
-      if (status.entry.previousHash != previousHash) throw StrictFields.corrupt(
-        entryFile(number),
-        s"the hash that it holds is not that of entry ${number - 1}"
-      )
-      status
-    }
 
   private def readEntry(number: Long): Option[EntryStatus] = {
     val file = entryFile(number)
@@ -148,8 +154,8 @@ final class Timeline(
   def status(number: Long): EntryStatus =
     known.status(number).getOrElse(withEnd(existing(number)))
 
-  private def existing(number: Long): EntryStatus =
-    readEntry(number).getOrElse(throw StrictFields.corrupt(entryFile(number), "it is missing"))
+  private def existing(number: Long, absent: String = "it is missing"): EntryStatus =
+    readEntry(number).getOrElse(throw StrictFields.corrupt(entryFile(number), absent))
 
   /**
    * The entries of those transactions that have one. For what is not among the recent entries it
@@ -175,8 +181,17 @@ final class Timeline(
   /** The entries after a snapshot, in order; what is not in memory is read, without its end. */
   def after(snapshot: TimelineSnapshot): Iterator[EntryStatus] =
     Iterator.unfold((snapshot.number + 1, snapshot.hash)) { case (number, hash) =>
-      known.status(number).orElse(readEntry(number, hash)).map(s => s -> (number + 1, s.hash))
+      known.status(number).orElse(readEntry(number).map(checked(_, hash)))
+        .map(s => s -> (number + 1, s.hash))
     }
+
+  private def checked(status: EntryStatus, previousHash: String): EntryStatus =
+    if (status.entry.previousHash == previousHash) status
+    else
+      throw StrictFields.corrupt(
+        entryFile(status.entry.number),
+        s"the hash that it holds is not that of entry ${status.entry.number - 1}"
+      )
 
   /** @param began the transactions that are looked for, and the snapshot with which each began */
   @tailrec
@@ -335,6 +350,18 @@ final class Timeline(
 }
 
 object Timeline {
+
+  /** The same work on many things, at once or one after another; throws the first failure. */
+  trait AtOnce {
+    def apply[A, B](items: Vector[A])(work: A => B): Vector[B]
+  }
+
+  object OneByOne extends AtOnce {
+    override def apply[A, B](items: Vector[A])(work: A => B): Vector[B] = items.map(work)
+  }
+
+  /** How many entries are read at once. */
+  private val Most = 64
 
   /** The format that this code writes, and the newest that it reads. */
   val Format = 1L

@@ -29,7 +29,6 @@ object Databases {
       root: String,
       syncFiles: Boolean,
       observer: Option[String],
-      maxAttempts: Int,
       strategy: String,
       timeoutMs: Long,
       checkpointInterval: Int,
@@ -54,7 +53,6 @@ object Databases {
       root(session),
       conf(LakestepConf.SyncFiles),
       conf(LakestepConf.Observer),
-      conf(LakestepConf.MaxAttempts),
       conf(LakestepConf.Strategy),
       conf(LakestepConf.TimeoutMs),
       conf(LakestepConf.CheckpointInterval),
@@ -104,7 +102,6 @@ object Databases {
         _.fold[CommitSteps](CommitSteps.Silent)(observer)
       },
       options = DatabaseOptions(
-        maxAttempts = settings.maxAttempts,
         // The stores force nothing where they need not; a file that is gone is noticed anyway.
         syncDataFiles = true,
         conflicts =

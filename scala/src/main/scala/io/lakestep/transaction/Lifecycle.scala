@@ -130,7 +130,7 @@ object Lifecycle {
         logged(end(session, transaction))
         // Also after a failure: cached queries would show the tables as they were.
         logged(AfterCommit(session, transaction, done.published)(alone))
-        tell(TransactionEvent.Committed(done.entry, done.slots, tookMs()))
+        tell(TransactionEvent.Committed(done.entry, done.slots, done.tries, tookMs()))
         CommitReport(transaction.id, Some(done.entry.number), done.entry.tables.size)
       case CommitOutcome.NothingToCommit =>
         transaction.database.discard(transaction.begun, transaction.touchedPaths)

@@ -16,9 +16,10 @@ private[transaction] object LogEvents extends TransactionListener with Logging {
       logInfo(
         s"Transaction ${t.id}$name began: ${t.isolation.name}, $mode, after entry ${t.snapshot}"
       )
-    case Committed(entry, slots, ms) =>
+    case Committed(entry, slots, tries, ms) =>
+      val tried = if (tries == 1) "" else s", the $tries. that it tried,"
       logInfo(
-        s"Transaction ${entry.transaction.id} committed as entry ${entry.number} in $ms ms: " +
+        s"Transaction ${entry.transaction.id} committed as entry ${entry.number}$tried in $ms ms: " +
           versions(entry, slots)
       )
     case CommittedNothing(t, ms) =>

@@ -58,7 +58,7 @@ final class CommitSuite extends AnyFunSuite {
     val s = scene()
     val db = s.lake.client()
     s.run(db) match {
-      case CommitOutcome.Committed(entry, slots) =>
+      case CommitOutcome.Committed(entry, slots, _) =>
         assert(entry.number == 1 && slots == Vector(Vector(1L), Vector(1L)))
         assert(entry.tables.map(_.conflictCapable) == Vector(true, false))
       case other => fail(other.toString)
@@ -632,23 +632,49 @@ final class CommitSuite extends AnyFunSuite {
     )) == "LAKESTEP_TABLE_OF_ANOTHER_TIMELINE")
   }
 
-  test("losing the order point again and again is a conflict") {
-    val s = scene()
+  /** A client whose number others take so often, each time after so many milliseconds. */
+  private def losing(s: Scene, often: Int, afterMs: Long, options: DatabaseOptions): Database = {
     val rival = s.lake.client()
-    val options = DatabaseOptions(syncDataFiles = false, maxAttempts = 3)
     var n = 0
-    val db = s.lake.client(
+    s.lake.client(
       new CommitSteps {
-        override def beforeOrder(entry: CommitEntry): Unit = {
-          n += 1; rival.abort(Seq(f"t9$n%031x"), "x"); ()
+        override def beforeOrder(entry: CommitEntry): Unit = if (n < often) {
+          n += 1
+          s.lake.clock.advance(afterMs)
+          rival.abort(Seq(f"t9$n%031x"), "x")
+          ()
         }
       },
       options = options
     )
-    assert(s.run(
-      db
-    ).asInstanceOf[CommitOutcome.Conflicted].conflict.rule == Rule.TooManyAttempts)
-    assert(n == 3)
+  }
+
+  test("losing the order point for as long as COMMIT may take is a conflict") {
+    val s = scene()
+    val options =
+      DatabaseOptions(syncDataFiles = false, longestWaitMs = 1000, pause = s.lake.clock.advance(_))
+    val outcome = s.run(losing(s, 1000, 300, options))
+    assert(outcome.asInstanceOf[CommitOutcome.Conflicted].conflict.rule == Rule.CommitTimeout)
+    assert(s.lake.head("A") == 0 && s.lake.head("B") == 0)
+  }
+
+  test("however often the order point is lost, COMMIT goes on, and says how often it tried") {
+    val s = scene()
+    val options = DatabaseOptions(syncDataFiles = false, pause = s.lake.clock.advance(_))
+    val outcome = s.run(losing(s, 200, 1, options))
+    assert(outcome.asInstanceOf[CommitOutcome.Committed].tries == 201)
+    assert(s.isDone)
+  }
+
+  test("the older a COMMIT, the less it waits after a lost number, and in the end not at all") {
+    val s = scene()
+    var waits = Vector.empty[Long]
+    val options =
+      DatabaseOptions(syncDataFiles = false, pause = ms => waits = waits :+ ms)
+    s.run(losing(s, 20, 50, options))
+    assert(waits.nonEmpty && waits.size < 20)
+    val longest = (1 to waits.size).map(n => 400L - 50 * n)
+    assert(waits.zip(longest).forall { case (ms, most) => ms <= most })
   }
 
   test("the later of two transactions on one file conflicts; on other tables it overlaps freely") {

@@ -20,6 +20,7 @@ final class Crash extends ControlThrowable
 final class ManualClock extends Clock {
   private val time = new AtomicLong(1000L)
   override def nowMs(): Long = time.get
+  override def steadyMs(): Long = time.get
   def advance(ms: Long): Unit = { time.addAndGet(ms); () }
 }
 

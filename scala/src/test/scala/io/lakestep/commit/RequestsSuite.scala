@@ -2,7 +2,8 @@ package io.lakestep.commit
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.log.TableLog
+import io.lakestep.log.{ReadSet, TableLog}
+import io.lakestep.timeline.CommitEntry
 
 /** How often a transaction asks the store: the formulas of docs/protocol/requests.md. */
 final class RequestsSuite extends AnyFunSuite {
@@ -16,15 +17,17 @@ final class RequestsSuite extends AnyFunSuite {
       DatabaseOptions(syncDataFiles = false, checkpointInterval = checkpointInterval)
     val db: Database = lake.client(options = options)
 
-    def stage(txn: BegunTransaction): Seq[WrittenTable] = names.map { table =>
+    def stage(
+        txn: BegunTransaction,
+        tables: Seq[String] = names): Seq[WrittenTable] = tables.map { table =>
       val pin = db.pin(txn, lake.path(table), -1)
       lake.stage(txn, table, pin, lake.add(s"of-${txn.id}"))
       lake.written(table, pin)
     }
 
-    def run(): CommitOutcome = {
+    def run(tables: Seq[String] = names): CommitOutcome = {
       val txn = lake.begin(db)
-      db.commit(txn, stage(txn))
+      db.commit(txn, stage(txn, tables))
     }
 
     // The first reading of the timeline lists it, also where there is nothing yet.
@@ -45,7 +48,7 @@ final class RequestsSuite extends AnyFunSuite {
     assert(s.asked(s.lake.begin(s.db, readOnly = true)) == Map("get" -> 1))
   }
 
-  test("BEGIN reads the entry and the outcome of each transaction of others since") {
+  test("BEGIN asks for the next number, if that is taken for 16 more, and for each outcome") {
     val s = new Scene(1)
     val other = s.lake.client()
     for (n <- 1 to 3) {
@@ -54,13 +57,13 @@ final class RequestsSuite extends AnyFunSuite {
       s.lake.stage(txn, "T0", pin, s.lake.add(s"other$n"))
       other.commit(txn, Seq(s.lake.written("T0", pin)))
     }
-    assert(s.asked(s.lake.begin(s.db)) == Map("get" -> 7, "put" -> 1))
+    assert(s.asked(s.lake.begin(s.db)) == Map("get" -> (1 + 16 + 3), "put" -> 1))
   }
 
   test("the first touch of a table lists its log and looks whether the timeline went on") {
     val s = new Scene(1)
     val txn = s.lake.begin(s.db)
-    val expected = Map("list" -> 1, "get" -> 2, "exists" -> 1)
+    val expected = Map("list" -> 1, "get" -> 3)
     assert(s.asked(s.db.pin(txn, s.lake.path("T0"), -1)) == expected)
   }
 
@@ -108,6 +111,53 @@ final class RequestsSuite extends AnyFunSuite {
     (1 to 4).foreach(_ => s.run())
     val other = s.lake.client(options = s.options)
     assert(s.asked(s.lake.begin(other, readOnly = true)) == Map("list" -> 2, "get" -> 5))
+  }
+
+  /** What COMMIT of T0 asks from its first lost number on, when others meanwhile do this. */
+  private def afterLosing(
+      isolation: IsolationLevel = IsolationLevel.Snapshot,
+      reads: Seq[String] = Nil)(meanwhile: Scene => Unit): Map[String, Int] = {
+    val s = new Scene(3)
+    var isLost = false
+    val db = s.lake.client(
+      new CommitSteps {
+        override def beforeOrder(entry: CommitEntry): Unit = if (!isLost) {
+          isLost = true
+          meanwhile(s)
+          s.lake.memory.requests = Vector.empty
+        }
+      },
+      options = s.options.copy(pause = _ => (), afterwards = _ => ())
+    )
+    val txn = s.lake.begin(db, isolation = isolation)
+    val pin = db.pin(txn, s.lake.path("T0"), -1)
+    val read = reads.map { name =>
+      val table = db.pinned(txn, s.lake.path(name), -1)
+      ReadTable(s.lake.path(name), name, table.version, ReadSet.WholeTable, Some(table))
+    }
+    s.lake.stage(txn, "T0", pin, s.lake.add("mine"))
+    s.asked(assert(
+      db.commit(txn, Seq(s.lake.written("T0", pin)), read).isInstanceOf[CommitOutcome.Committed]
+    ))
+  }
+
+  /** What a second try asks, and what comes after the entry. */
+  private val lost = Map("get" -> (4 + 1), "list" -> (2 + 1), "put" -> (2 + 2))
+
+  test("a lost number costs one reading of the next four, and one more put") {
+    assert(afterLosing()(_.run(Seq("T1"))) == lost)
+    assert(afterLosing(IsolationLevel.Serializable, Seq("T2"))(_.run(Seq("T1"))) == lost)
+  }
+
+  test(
+    "who lost a number lists logs again where the others wrote, or were read, or it is long ago"
+  ) {
+    def again(asked: Map[String, Int]) = asked("list") > lost("list")
+    assert(again(afterLosing()(_.run(Seq("T0")))))
+    assert(again(afterLosing()(s => { s.run(Seq("T1")); s.lake.clock.advance(1000) })))
+    def serializable(others: Seq[String]) =
+      afterLosing(IsolationLevel.Serializable, Seq("T2"))(_.run(others))
+    assert(again(serializable(Seq("T1", "T0"))))
   }
 
   test("COMMIT reads each commit that others made after the pin once to check it, and no other") {

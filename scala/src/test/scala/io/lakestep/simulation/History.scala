@@ -290,7 +290,8 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
           putAttempts = 2,
           publishAttempts = 200,
           rules = rules,
-          checkpointInterval = scenario.checkpointInterval
+          checkpointInterval = scenario.checkpointInterval,
+          pause = _ => ()
         ),
       safeguards = protections.protocol
     )

@@ -72,6 +72,7 @@ object PlantedFault {
     ),
     without("W20 entries that are no longer in memory are forgotten")(
       _.copy(readsForgotten = false)
-    )
+    ),
+    without("W21 who lost a number does not validate again")(_.copy(looksAgain = false))
   )
 }

@@ -62,7 +62,6 @@ object Request {
   case object ListRequested extends Request(List, "requested")
   case object ListLog extends Request(List, "log")
   case object ListStaged extends Request(List, "staged")
-  case object ExistsEntry extends Request(Exists, "entry")
   case object ExistsRequested extends Request(Exists, "requested")
   case object ExistsStaged extends Request(Exists, "staged")
   case object ExistsDataFile extends Request(Exists, "data file")
@@ -117,7 +116,6 @@ object Request {
     ListRequested,
     ListLog,
     ListStaged,
-    ExistsEntry,
     ExistsRequested,
     ExistsStaged,
     ExistsDataFile,

@@ -32,7 +32,10 @@ final class SimulatedClient(
   private var crashed = false
   private var made = 0
 
-  val clock: Clock = () => world.nowMs + skewMs
+  val clock: Clock = new Clock {
+    override def nowMs(): Long = world.nowMs + skewMs
+    override def steadyMs(): Long = world.nowMs
+  }
 
   val ids: Ids = () => {
     made += 1

@@ -20,7 +20,7 @@ final class ConflictErrorsSuite extends AnyFunSuite {
   )
 
   private val cases: Seq[Conflict] = Rule.all.map {
-    case rule @ (Rule.Aborted | Rule.TooManyAttempts) => Conflict.overEntry(rule, 12L)
+    case rule @ (Rule.Aborted | Rule.CommitTimeout) => Conflict.overEntry(rule, 12L)
     case rule @ (Rule.TableGone | Rule.LogCleanedUp | Rule.FileGone) => over.copy(rule = rule)
     case rule => withCommit.copy(rule = rule)
   } :+ withCommit.copy(rule = Rule.Other("stricter"))
@@ -48,8 +48,8 @@ final class ConflictErrorsSuite extends AnyFunSuite {
       "other" -> "t2",
       "files" -> "f"
     ))
-    assert(of(Conflict.overEntry(Rule.TooManyAttempts, 12L)).toMap ==
-      Map("transaction" -> "t1", "rule" -> "too-many-attempts", "entry" -> "12"))
+    assert(of(Conflict.overEntry(Rule.CommitTimeout, 12L)).toMap ==
+      Map("transaction" -> "t1", "rule" -> "commit-timeout", "entry" -> "12"))
     assert(of(over.copy(version = Some(3L)))("commit") == "a change in version 3")
   }
 

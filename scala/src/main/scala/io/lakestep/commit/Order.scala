@@ -1,0 +1,238 @@
+package io.lakestep.commit
+
+import scala.annotation.tailrec
+import scala.util.control.NonFatal
+
+import io.lakestep.{Json, LakestepException}
+import io.lakestep.log.NetChanges
+import io.lakestep.storage.PutOutcome
+import io.lakestep.timeline.{
+  CatalogAction, CommitEntry, Conflict, Rule, TimelineCodec, TimelineView
+}
+
+/** What a transaction brings to the order point. */
+private[commit] final case class ToOrder(
+    txn: BegunTransaction,
+    staged: Vector[Staged],
+    reads: Vector[ReadTable],
+    catalogActions: Vector[CatalogAction])
+
+private[commit] sealed trait Ordered
+
+private[commit] object Ordered {
+
+  /**
+   * @param changes the net actions, table by table
+   * @param isDurable whether the put of the entry has been answered
+   * @param atHead tables whose logs were seen, while the entry was put, to end with its base
+   * @param tries how many numbers were tried
+   */
+  final case class Placed(
+      entry: CommitEntry,
+      changes: Vector[NetChanges],
+      isDurable: Boolean,
+      atHead: Set[Int],
+      tries: Int)
+      extends Ordered
+
+  final case class Conflicting(conflict: Conflict) extends Ordered
+
+  /** The entry may be there, or may still come. */
+  final case class Unclear(cause: Throwable) extends Ordered
+}
+
+/**
+ * Steps 5 and 6: validates, and puts the entry under the next number; again when somebody else took it.
+ *
+ * The number is all that transactions over different tables share. So one that lost it reads what was
+ * put since, and nothing else, unless that touches its tables.
+ */
+private[commit] final class Order(
+    env: Environment,
+    bindings: Bindings,
+    finish: Finish,
+    stage: Stage) {
+  import env.{timeline, clock, observer, options, safeguards}
+
+  private val validate = new Validate(env, bindings)
+  private val entryOf = new EntryOf(env)
+  private val waiting = new Waiting(env)
+
+  /**
+   * What the logs said.
+   *
+   * @param staged with the net actions that are published
+   * @param next the first number whose entry they may not show
+   */
+  private case class Found(
+      staged: Vector[Staged],
+      validated: Validated,
+      next: Long,
+      atMs: Long)
+
+  /** @param read the timeline, as it was read since the transaction began to commit */
+  def apply(work: ToOrder, read: TimelineView): Ordered =
+    order(work, read, None, clock.steadyMs(), 1)
+
+  @tailrec
+  private def order(
+      work: ToOrder,
+      read: TimelineView,
+      before: Option[Found],
+      sinceMs: Long,
+      tries: Int): Ordered = {
+    val early = if (safeguards.timelineFirst) None else Some(validate(work))
+    val view = if (safeguards.timelineFirst) read else timeline.refresh()
+    observer.timelineRead(work.txn.id, view.next)
+    val aborted = view.aborted(work.txn.id).filter(_ => safeguards.obeysAborts)
+    aborted.map(Conflict.aborted).toLeft(()).flatMap { _ =>
+      before.filter(stillHolds(_, view)).map(Right(_)).getOrElse(find(work, view, early))
+    } match {
+      case Left(conflict) => Ordered.Conflicting(conflict)
+      case Right(found) =>
+        val entry = entryOf(work.txn, view, found.staged, found.validated, work.catalogActions)
+        place(entry, options.putAttempts, None, sinceMs) match {
+          case Put.Ours(isDurable, atHead) =>
+            Ordered.Placed(entry, found.staged.map(_.changes), isDurable, atHead, tries)
+          case Put.Unclear(cause) => Ordered.Unclear(cause)
+          case Put.Theirs if clock.steadyMs() - sinceMs >= options.longestWaitMs =>
+            Ordered.Conflicting(Conflict.overEntry(Rule.CommitTimeout, entry.number))
+          case Put.Theirs => order(work, timeline.known, Some(found), sinceMs, tries + 1)
+        }
+    }
+  }
+
+  /**
+   * Whether what the logs said is so in front of another number, too: no entry since touches our
+   * tables, nor what counts as read. What foreign writers do has no entry, so it is not good for long.
+   */
+  private def stillHolds(found: Found, view: TimelineView): Boolean = {
+    val logs = found.staged.map(_.binding.log).toSet ++ found.validated.reads.map(_.log)
+    val isUnbound = found.validated.reads.exists(_.log.isEmpty)
+    def touches(entry: CommitEntry) = entry.tables.exists(table => logs(table.log))
+    !safeguards.looksAgain || !isUnbound && found.next >= view.first &&
+    clock.steadyMs() - found.atMs < Order.HoldsMs &&
+    !view.after(found.next - 1).map(_.entry).exists {
+      case entry: CommitEntry => touches(entry)
+      case _ => false
+    }
+  }
+
+  /** Steps 5b to 5d; merged rows are durable before the entry. */
+  private def find(
+      work: ToOrder,
+      view: TimelineView,
+      early: Option[Either[Conflict, Validated]]): Either[Conflict, Found] = {
+    val gaveUp = help(work, view)
+    val startedMs = clock.steadyMs()
+    for {
+      validated <- gaveUp.toLeft(()).flatMap(_ => early.getOrElse(validate(work)))
+      merged = work.staged.zip(validated.written).map { case (s, c) => s.copy(changes = c.changes) }
+      fresh = merged.zip(work.staged).collect { case (m, s) if m.changes ne s.changes => m }
+      _ <- (if (fresh.isEmpty) None else stage.persist(work.txn, fresh)).toLeft(())
+    } yield {
+      observer.validated(work.txn.id)
+      Found(merged, validated, view.next, startedMs)
+    }
+  }
+
+  private def validate(work: ToOrder): Either[Conflict, Validated] =
+    validate(work.txn, work.staged, work.reads)
+
+  /** Step 5b: finishes entries that write what we wrote, and what we read if that counts. */
+  private def help(work: ToOrder, view: TimelineView): Option[Conflict] = {
+    val read =
+      if (safeguards.helpsReads && work.txn.isSerializable)
+        work.reads.flatMap(r => bindings.find(r.path)).map(_.log)
+      else Vector.empty
+    val logs = work.staged.map(_.binding.log).toSet ++ read
+    val met = view.unfinished.filter(_.tables.exists(t => logs(t.log)))
+    val gaveUp = met.iterator.flatMap(waiting(_, logs)).nextOption()
+    if (gaveUp.isEmpty) {
+      met.foreach(entry => view.status(entry.number).foreach(s => finish.help(entry, s.hash)))
+      observer.helped(work.txn.id)
+    }
+    gaveUp
+  }
+
+  private sealed trait Put
+  private object Put {
+    case class Ours(isDurable: Boolean, atHead: Set[Int]) extends Put
+    case object Theirs extends Put
+    case class Unclear(cause: Throwable) extends Put
+  }
+
+  /**
+   * Step 6. Only a number that was read decides after a put that may have had an effect: while it is
+   * absent, or cannot be read, the entry may be ours or may still become it. Beside it the logs are
+   * looked at, for step 7.
+   *
+   * @param doubt why an earlier put of this entry may have had an effect, if one may
+   */
+  @tailrec
+  private def place(
+      entry: CommitEntry,
+      attempts: Int,
+      doubt: Option[Throwable],
+      sinceMs: Long): Put = {
+    observer.beforeOrder(entry)
+    val looks = entry.tables.map(table => () => env.isAtHead(table))
+    val answers = options.publishExecutor.run[Any]((() => timeline.putEntry(entry)) +: looks)
+    val put = answers.head match {
+      case Right(outcome: PutOutcome) => outcome
+      case Left(e: LakestepException) if doubt.isEmpty => throw e
+      case other => PutOutcome.Unknown(other.left.getOrElse(new IllegalStateException))
+    }
+    put match {
+      case PutOutcome.Created =>
+        val atHead = answers.tail.zipWithIndex.collect { case (Right(true), i) => i }
+        Put.Ours(isDurable = true, atHead.toSet)
+      case other =>
+        val cause = other match {
+          case PutOutcome.Unknown(e) => e
+          case _ =>
+            doubt.getOrElse(new java.io.IOException(s"entry ${entry.number} cannot be read"))
+        }
+        if (other == PutOutcome.AlreadyExists && doubt.isEmpty) yieldToOlder(entry, sinceMs)
+        readBack(entry) match {
+          case Some(true) => Put.Ours(isDurable = false, atHead = Set.empty)
+          case Some(false) => Put.Theirs
+          case None if attempts <= 1 => Put.Unclear(cause)
+          case None => place(entry, attempts - 1, Some(cause), sinceMs)
+        }
+    }
+  }
+
+  /** With what was put after it, so that the next number is known. */
+  private def readBack(entry: CommitEntry): Option[Boolean] =
+    try
+      timeline.refresh(Order.Ahead).status(entry.number)
+        .map(_.hash == Json.blake3(TimelineCodec.encode(entry))).orElse(timeline.holds(entry))
+    catch {
+      case NonFatal(_) =>
+        try timeline.holds(entry)
+        catch { case NonFatal(_) => None }
+    }
+
+  /** The older a COMMIT is, the less it waits before it tries again. */
+  private def yieldToOlder(entry: CommitEntry, sinceMs: Long): Unit = {
+    val longestMs = Order.YoungMs - (clock.steadyMs() - sinceMs)
+    if (longestMs > 0) {
+      // As random as the id, and another one for each number.
+      val chance = math.floorMod((entry.transaction.id, entry.number).hashCode, 1000) / 1000.0
+      options.pause((longestMs * chance).toLong)
+    }
+  }
+}
+
+private object Order {
+
+  /** How many numbers a COMMIT reads at once when it has lost one. */
+  val Ahead = 4
+
+  /** For how long what the logs said need not be asked again. */
+  val HoldsMs = 1000L
+
+  /** After so long a COMMIT waits for nobody. */
+  val YoungMs = 400L
+}
