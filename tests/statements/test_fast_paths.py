@@ -162,6 +162,7 @@ def test_over_a_table_that_deltalake_made_the_second_transaction_reconstructs_no
         begin(spark)
         jobs.append(jobs_of(spark, f"INSERT INTO delta.`{path}` VALUES ({number}, 'ours')")[1])
         commit(spark)
+        flush(spark)
     assert jobs[0] > jobs[1] == jobs[2]
     assert checksums(spark, path) == [1, 2, 3]
 
