@@ -8,13 +8,13 @@ import io.lakestep.simulation.Workers
 
 /**
  * Clients of one database that do transactions over two tables, without a pause, for some virtual
- * time. Each has two tables of its own; in some of its transactions one that all share takes the place
- * of the second. Every transaction pins its tables, appends to both and commits; what is staged
- * costs nothing.
+ * time. Each has two tables of its own; in some of its transactions one that all share takes the
+ * place of the second. Every transaction pins its tables, appends to both and commits; what is
+ * staged costs nothing.
  *
- * As a program: a seed, the milliseconds of a request, virtual seconds, percents of the transactions
- * that write the shared table, and numbers of clients, both with commas. Prints a line of JSON for
- * each of these.
+ * As a program: a seed, the milliseconds of a request, virtual seconds, percents of the
+ * transactions that write the shared table, and numbers of clients, both with commas. Prints a line
+ * of JSON for each of these.
  */
 private[lakestep] object Contention {
 

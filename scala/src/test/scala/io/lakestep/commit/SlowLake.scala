@@ -5,8 +5,8 @@ import io.lakestep.storage.{ObjectStores, SlowStore}
 import io.lakestep.testing.VirtualTime
 
 /**
- * A lake on an object store, where the requests of its clients take virtual time. Nothing else does:
- * what a test itself does in the lake, what statements stage, the states of tables.
+ * A lake on an object store, where the requests of its clients take virtual time. Nothing else
+ * does: what a test itself does in the lake, what statements stage, the states of tables.
  *
  * @param asked is told of each request of the clients when it begins: the verb, and the path
  */

@@ -11,8 +11,8 @@ import io.lakestep.simulation.Workers
  *
  * Straight-line code of any number of clients runs on pooled threads that hand one baton to each
  * other: whoever waits gives it to the one whose time comes next, and the clock moves on to then.
- * So no computation takes time, nothing sleeps, and the same bodies give the same history always. Of
- * several whose time is the same a seeded random chooses.
+ * So no computation takes time, nothing sleeps, and the same bodies give the same history always.
+ * Of several whose time is the same a seeded random chooses.
  *
  * Who waits must not hold a lock. Outside of `play` the only body is the caller's. Every field is
  * touched only by the thread with the baton.
