@@ -202,6 +202,7 @@ bench: $(VENV)/installed $(TEST_JAR) $(BUILT)/s3-jars
 	$(BIN)/python benchmarks/neighbours.py
 	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/stores.py
+	$(BIN)/python benchmarks/contention.py
 	$(BIN)/python benchmarks/summary.py
 
 bench-quick: $(VENV)/installed $(TEST_JAR)

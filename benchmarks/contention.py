@@ -1,0 +1,112 @@
+"""How many transactions a second many clients of one database get through on an object store.
+
+Clients of the protocol, without Spark, in one JVM: each does transactions over two tables, one
+after another without a pause. Requests take virtual time, which passes only while all clients wait,
+so the figures depend on the seed alone, not on the machine. What statements stage takes no time.
+A round is a minute of virtual time, with a seed of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pages
+import pyspark
+from driver import TEST_JAR
+from rich.progress import track
+
+import lakestep
+
+CLIENTS = (1, 4, 16, 64)
+# How many transactions in a hundred append to a table that all clients share.
+SHARED = (0, 10)
+SECONDS = 60
+
+
+def measure(work: Path, rounds: int, seed: int, latency_ms: int) -> dict[str, Any]:
+    """Return what became of the transactions, by shared transactions and by clients."""
+    found: dict[tuple[int, int], list[dict[str, Any]]] = {}
+    lines = (line for n in range(rounds) for line in _lines(seed + n, latency_ms))
+    total = rounds * len(SHARED) * len(CLIENTS)
+    for run in track(lines, "contention", total=total, transient=True):
+        found.setdefault((run["shared_percent"], run["clients"]), []).append(run)
+    return {
+        "latency_ms": latency_ms,
+        "runs": [
+            {"shared_percent": percent, "clients": clients, **_together(runs)}
+            for (percent, clients), runs in found.items()
+        ],
+    }
+
+
+def _lines(seed: int, latency_ms: int) -> Iterator[dict[str, Any]]:
+    """Run the clients; yield what each run prints when it has ended."""
+    jars = [str(TEST_JAR), lakestep.jar_path(), f"{Path(pyspark.__file__).parent}/jars/*"]
+    program = ["java", "-Xmx1g", "-cp", os.pathsep.join(jars), "io.lakestep.commit.Contention"]
+    lists = [",".join(map(str, values)) for values in (SHARED, CLIENTS)]
+    command = [*program, str(seed), str(latency_ms), str(SECONDS), *lists]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        yield from map(json.loads, running.stdout or ())
+    if running.returncode:
+        raise subprocess.CalledProcessError(running.returncode, command)
+
+
+def _together(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    committed = [ms for run in runs for ms in run["commit_ms"]]
+    conflicts: Counter[str] = Counter()
+    for run in runs:
+        conflicts.update(run["conflicts"])
+    return {
+        "per_second": statistics.mean(run["per_second"] for run in runs),
+        "tries_a_commit": sum(run["tries"] for run in runs) / len(committed),
+        "requests_a_commit": sum(run["requests"] for run in runs) / len(committed),
+        "begin_ms": _spread([ms for run in runs for ms in run["begin_ms"]]),
+        "commit_ms": _spread(committed),
+        "transactions": sum(len(run["begin_ms"]) for run in runs),
+        "conflicts": dict(conflicts),
+    }
+
+
+def _spread(taken: Sequence[int]) -> list[float]:
+    """Return the median, the 99th percentile and the maximum."""
+    hundredths = statistics.quantiles(taken, n=100, method="inclusive")
+    return [statistics.median(taken), hundredths[98], max(taken)]
+
+
+def page(found: dict[str, Any]) -> str:
+    """Return the results as Markdown."""
+    heads = ["on a shared table", "clients", "commits a second", "tries a commit"]
+    heads += ["requests a commit", "BEGIN: median", "COMMIT: median", "99 %", "longest"]
+    rows = [
+        [
+            f"{run['shared_percent']} %",
+            str(run["clients"]),
+            f"{run['per_second']:.1f}",
+            f"{run['tries_a_commit']:.1f}",
+            f"{run['requests_a_commit']:.0f}",
+            *(f"{ms / 1000:.2f} s" for ms in (run["begin_ms"][0], *run["commit_ms"])),
+            f"{sum(run['conflicts'].values())} of {run['transactions']}",
+        ]
+        for run in found["runs"]
+    ]
+    took = f"Each request takes {found['latency_ms']} ms."
+    return f"{took}\n\n{pages.table([*heads, 'conflicts'], rows)}"
+
+
+if __name__ == "__main__":
+    pages.answer(
+        "contention",
+        __doc__,
+        measure,
+        page,
+        rounds=2,
+        quick_rounds=1,
+        numbers={"latency_ms": 30},
+    )

@@ -1,0 +1,199 @@
+package io.lakestep.commit
+
+import scala.collection.mutable
+
+import org.scalatest.BeforeAndAfterAll
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.lakestep.log.{ForeignWriters, ReadSet}
+import io.lakestep.simulation.Workers
+import io.lakestep.timeline.CommitEntry
+
+/** What each call of a client costs where requests take time: how many wait for one another. */
+final class DepthSuite extends AnyFunSuite with BeforeAndAfterAll {
+
+  /**
+   * @param depth the longest chain of requests that wait for one another, until the call returns
+   * @param requests all until then
+   * @param later those that come after that
+   */
+  private case class Cost(depth: Int, requests: Int, later: Int = 0)
+
+  private val expected: Map[String, Cost] = Map(
+    "BEGIN" -> Cost(2, 2),
+    "BEGIN READ ONLY" -> Cost(1, 1),
+    "BEGIN after a COMMIT of another client" -> Cost(4, 19),
+    "BEGIN that finishes an entry of 2 tables" -> Cost(14, 39),
+    "first touch of an unbound table" -> Cost(3, 3),
+    "first touch of a bound table" -> Cost(4, 4),
+    "COMMIT of 1 append" -> Cost(8, 11, 2),
+    "COMMIT of 2 appends" -> Cost(8, 19, 3),
+    "COMMIT of 8 appends" -> Cost(8, 67, 9),
+    "COMMIT of 2 rewrites" -> Cost(8, 19, 3),
+    "COMMIT of a rewrite and an append" -> Cost(10, 19, 3),
+    "COMMIT of 2 rewrites with fences" -> Cost(13, 29, 3),
+    "COMMIT of 2 appends to unbound tables" -> Cost(12, 26, 3),
+    "COMMIT of 2 appends, each after a foreign one" -> Cost(9, 21, 3),
+    "COMMIT of 2 appends that loses its number once" -> Cost(10, 26, 3),
+    "COMMIT of 1 append, SERIALIZABLE, that read another table" -> Cost(11, 14, 2),
+    "ROLLBACK of 2 tables" -> Cost(0, 0, 3),
+    "SELECT outside, of 2 bound tables" -> Cost(3, 3),
+    "before a write outside, of a bound table" -> Cost(2, 2)
+  )
+
+  private val LatencyMs = 30L
+  private val workers = new Workers
+  override protected def afterAll(): Unit = workers.close()
+
+  /** Tables, each changed by one transaction of this client before, unless they are not bound. */
+  private class Scene(
+      tables: Int = 2,
+      isBound: Boolean = true,
+      mode: String = ForeignWriters.Allow) {
+    private val asked = mutable.Buffer.empty[(Long, String)]
+    private val slow = new SlowLake(
+      workers,
+      LatencyMs,
+      (verb, path) => asked += lake.clock.nowMs() -> s"$verb $path"
+    )
+    def lake: Lake = slow.lake
+    def client(observer: CommitSteps): Database = slow.client(observer, waits = false)
+
+    val names: Vector[String] = Vector.tabulate(tables)(i => s"T$i")
+    private val properties = Map(ForeignWriters.Property -> mode)
+    names.foreach(lake.create(_, lake.protocol(), properties, Seq("first")))
+
+    /** Stands before each put of an entry. */
+    var beforeOrder: () => Unit = () => ()
+
+    val db: Database = client(new CommitSteps {
+      override def beforeOrder(entry: CommitEntry): Unit = Scene.this.beforeOrder()
+    })
+    if (isBound) {
+      val txn = lake.begin(db)
+      committed(db.commit(txn, append(txn)))
+    } else db.timeline.id
+
+    def append(txn: BegunTransaction, tables: Seq[String] = names): Seq[WrittenTable] =
+      tables.map(slow.change(db, txn, _))
+
+    def rewrite(txn: BegunTransaction, tables: Seq[String] = names): Seq[WrittenTable] =
+      tables.map(slow.change(db, txn, _, "first"))
+
+    def committed(outcome: CommitOutcome): Unit = {
+      assert(outcome.isInstanceOf[CommitOutcome.Committed], outcome)
+      ()
+    }
+
+    def cost(work: () => Any): Cost = {
+      val beganMs = lake.clock.nowMs()
+      asked.clear()
+      var returned = (0L, 0)
+      slow.time.play { () =>
+        work()
+        returned = (lake.clock.nowMs() - beganMs, asked.size)
+      }
+      val (elapsedMs, requests) = returned
+      assert(elapsedMs % LatencyMs == 0)
+      Cost((elapsedMs / LatencyMs).toInt, requests, asked.size - requests)
+    }
+
+    /** What the last `cost` asked for, in order. */
+    def story: String = asked.map { case (atMs, request) =>
+      s"${(atMs - asked.head._1) / LatencyMs + 1} $request"
+    }.mkString("\n", "\n", "")
+  }
+
+  /** @param prepared does all that comes before, and gives what is measured */
+  private def costs(name: String, scene: => Scene = new Scene)(prepared: Scene => () => Any): Unit =
+    test(name) {
+      val s = scene
+      val cost = s.cost(prepared(s))
+      assert(cost == expected(name), s.story)
+    }
+
+  private def costsOfCommit(name: String, scene: => Scene = new Scene)(
+      staged: (Scene, BegunTransaction) => Seq[WrittenTable]): Unit = costs(name, scene) { s =>
+    val txn = s.lake.begin(s.db)
+    val written = staged(s, txn)
+    () => s.committed(s.db.commit(txn, written))
+  }
+
+  costs("BEGIN")(s => () => s.lake.begin(s.db))
+
+  costs("BEGIN READ ONLY")(s => () => s.lake.begin(s.db, readOnly = true))
+
+  costs("BEGIN after a COMMIT of another client") { s =>
+    val other = s.client(CommitSteps.Silent)
+    val txn = s.lake.begin(other)
+    s.committed(other.commit(txn, s.append(txn)))
+    () => s.lake.begin(s.db)
+  }
+
+  costs("BEGIN that finishes an entry of 2 tables") { s =>
+    val other = s.client(new CommitSteps {
+      override def ordered(entry: CommitEntry): Unit = throw new Crash
+    })
+    val txn = s.lake.begin(other)
+    val written = s.append(txn)
+    intercept[Crash](other.commit(txn, written))
+    () => s.lake.begin(s.db)
+  }
+
+  for ((name, isBound) <- Seq("an unbound" -> false, "a bound" -> true))
+    costs(s"first touch of $name table", new Scene(isBound = isBound)) { s =>
+      val txn = s.lake.begin(s.db)
+      () => s.db.pinned(txn, s.lake.path("T0"), -1)
+    }
+
+  costsOfCommit("COMMIT of 1 append", new Scene(1))(_.append(_))
+  costsOfCommit("COMMIT of 2 appends")(_.append(_))
+  costsOfCommit("COMMIT of 8 appends", new Scene(8))(_.append(_))
+  costsOfCommit("COMMIT of 2 rewrites")(_.rewrite(_))
+
+  costsOfCommit("COMMIT of a rewrite and an append") { (s, txn) =>
+    s.rewrite(txn, Seq("T0")) ++ s.append(txn, Seq("T1"))
+  }
+
+  costsOfCommit("COMMIT of 2 rewrites with fences", new Scene(mode = ForeignWriters.Reserve))(
+    _.rewrite(_)
+  )
+
+  costsOfCommit("COMMIT of 2 appends to unbound tables", new Scene(isBound = false))(_.append(_))
+
+  costsOfCommit("COMMIT of 2 appends, each after a foreign one") { (s, txn) =>
+    val written = s.append(txn)
+    s.names.foreach(s.lake.foreign(_, s.lake.add("foreign")))
+    written
+  }
+
+  costs("COMMIT of 2 appends that loses its number once") { s =>
+    val rival = s.lake.client()
+    s.beforeOrder = Once { rival.abort(Seq("t" + "9" * 32), "test"); () }
+    val txn = s.lake.begin(s.db)
+    val written = s.append(txn)
+    () => s.committed(s.db.commit(txn, written))
+  }
+
+  costs("COMMIT of 1 append, SERIALIZABLE, that read another table") { s =>
+    val txn = s.lake.begin(s.db, IsolationLevel.Serializable)
+    val pin = s.db.pin(txn, s.lake.path("T1"), -1)
+    val read = ReadTable(s.lake.path("T1"), "T1", pin, ReadSet.WholeTable)
+    val written = s.append(txn, Seq("T0"))
+    () => s.committed(s.db.commit(txn, written, Seq(read)))
+  }
+
+  costs("ROLLBACK of 2 tables") { s =>
+    val txn = s.lake.begin(s.db)
+    s.append(txn)
+    () => s.db.discard(txn, s.names.map(s.lake.path))
+  }
+
+  costs("SELECT outside, of 2 bound tables") { s => () =>
+    s.db.consistent(s.names.map(t => s.lake.path(t) -> s.lake.head(t)).toMap)
+  }
+
+  costs("before a write outside, of a bound table")(s =>
+    () => s.db.helpBeforeWrite(s.lake.path("T0"))
+  )
+}

@@ -1,0 +1,51 @@
+package io.lakestep.commit
+
+import io.lakestep.simulation.Workers
+import io.lakestep.storage.{ObjectStores, SlowStore}
+import io.lakestep.testing.VirtualTime
+
+/**
+ * A lake on an object store, where the requests of its clients take virtual time. Nothing else
+ * does: what a test itself does in the lake, what statements stage, the states of tables.
+ *
+ * @param asked is told of each request of the clients when it begins: the verb, and the path
+ */
+private[lakestep] final class SlowLake(
+    workers: Workers,
+    latencyMs: Long,
+    asked: (String, String) => Unit,
+    seed: Long = 1) {
+
+  val lake: Lake = Lake.inMemory()
+  val time: VirtualTime = new VirtualTime(lake.clock, workers, seed)
+  private val stores =
+    ObjectStores.single(new SlowStore(lake.store, latencyMs, time.pause, asked))
+
+  /** @param waits whether it waits for others, in virtual time */
+  def client(observer: CommitSteps = CommitSteps.Silent, waits: Boolean = true): Database =
+    lake.client(
+      observer,
+      options = DatabaseOptions(
+        publishExecutor = time,
+        afterwards = afterwards,
+        pause = if (waits) time.pause else _ => ()
+      ),
+      stores = stores
+    )
+
+  private val afterwards: Afterwards = stages =>
+    time.begin(() => stages.foreach(stage => time.run(stage.toVector)))
+
+  /** Pins a table, and stages a commit with one new data file, and without some old ones. */
+  def change(
+      db: Database,
+      txn: BegunTransaction,
+      table: String,
+      removed: String*): WrittenTable = {
+    val pin = db.pinned(txn, lake.path(table), -1)
+    val file = s"of-${txn.id}"
+    lake.file(table, file)
+    lake.stage(txn, table, pin.version, removed.map(lake.remove(_)) :+ lake.add(file): _*)
+    lake.written(table, pin.version).copy(stagedTo = pin.version + 1, pinnedAs = Some(pin))
+  }
+}
