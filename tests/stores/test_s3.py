@@ -110,10 +110,8 @@ def test_requests_of_a_transaction(s3, s3_drivers):
     for _ in range(2):
         session.sql(*whole)
     session.call("transactions:flush")
-    # Hadoop 3.4.2 asks once more than 3.5.0.
-    first = 24 if LINE == "4.2" else 25
-    assert requests_of(*whole) == [2, first, 15, 17]
-    assert requests_of("BEGIN", insert, insert, "ROLLBACK") == [2, first, 15, 3]
+    assert requests_of(*whole) == [2, 12, 8, 20]
+    assert requests_of("BEGIN", insert, insert, "ROLLBACK") == [2, 12, 8, 3]
 
 
 @pytest.mark.parametrize("timeline", ["s3", "local"])

@@ -131,17 +131,19 @@ class BaseLogStore(configuration: Configuration) extends LogStore(configuration)
 
   override def listFrom(path: Path, hadoopConf: Configuration): JIterator[FileStatus] = {
     BaseWriteGuard.checkList(path)
-    listOnDisk(path, hadoopConf).getOrElse(delta(path).listFrom(path, hadoopConf))
+    listFromName(path, hadoopConf).getOrElse(delta(path).listFrom(path, hadoopConf))
   }
 
   /**
    * None for other folders, of which VACUUM and CONVERT want the folders within, too, and where there
    * is nothing to be listed: Delta then says why.
    */
-  private def listOnDisk(path: Path, hadoopConf: Configuration): Option[JIterator[FileStatus]] =
+  private def listFromName(path: Path, hadoopConf: Configuration): Option[JIterator[FileStatus]] =
     try {
       val fs = path.getFileSystem(hadoopConf)
-      Option.when(path.getParent.getName == TemporaryFiles.LogFolder && LogListing.isOnDisk(fs))(
+      Option.when(
+        path.getParent.getName == TemporaryFiles.LogFolder && LogListing.beginsAtName(fs)
+      )(
         LogListing(fs, path.getParent, path.getName)
       ).filter(_.nonEmpty).map(_.iterator.asJava)
     } catch { case NonFatal(_) => None }

@@ -13,8 +13,12 @@ import io.lakestep.storage.{LocalStore, S3Store, StoreKind}
  */
 private[overlay] object LogListing {
 
-  /** Whether the listing of this file system begins at the name without Hadoop. */
-  def isOnDisk(fs: FileSystem): Boolean = fs.getClass == classOf[LocalFileSystem]
+  /** Whether the listing of this file system begins at the name. */
+  def beginsAtName(fs: FileSystem): Boolean = isOnDisk(fs) || isOnS3(fs)
+
+  private def isOnDisk(fs: FileSystem): Boolean = fs.getClass == classOf[LocalFileSystem]
+
+  private def isOnS3(fs: FileSystem): Boolean = StoreKind.S3.schemes(fs.getUri.getScheme)
 
   /** FileNotFoundException, or nothing, where there is no such folder. */
   def apply(fs: FileSystem, log: Path, from: String): Vector[FileStatus] = {
@@ -22,7 +26,7 @@ private[overlay] object LogListing {
     if (isOnDisk(fs)) onDisk(fs, folder, from)
     else {
       val listed =
-        if (StoreKind.S3.schemes(fs.getUri.getScheme)) S3Store.listFrom(fs, folder, from)
+        if (isOnS3(fs)) S3Store.listFrom(fs, folder, from)
         else fs.listStatus(folder)
       listed.filter(s => s.isFile && s.getPath.getName >= from).sortBy(_.getPath.getName).toVector
     }

@@ -88,7 +88,8 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
 
   /** Whether a log is to be seen at all: a table that is not yet published has staged commits. */
   def hasLog: Boolean =
-    if (chain.pin >= 0) HadoopStores.hasFolder(fs, log) else stagedCommits().nonEmpty
+    if (chain.pin < 0) stagedCommits().nonEmpty
+    else staging.exists(_.hasListedBelow(table)) || HadoopStores.hasFolder(fs, log)
 
   /** Where the file of this name really is; nothing if the view does not hold it. */
   def locate(name: String): Option[FileStatus] = LogFileName(name) match {

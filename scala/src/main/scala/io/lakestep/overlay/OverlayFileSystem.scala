@@ -15,7 +15,7 @@ import org.apache.hadoop.util.Progressable
 
 import io.lakestep.{Errors, RuntimeContract}
 import io.lakestep.log.LogFileName
-import io.lakestep.storage.TemporaryFiles
+import io.lakestep.storage.{HadoopStores, TemporaryFiles}
 
 /**
  * Shows tables through a chain: the base log up to the pin, then staged commits; everything
@@ -74,17 +74,36 @@ class OverlayFileSystem extends FileSystem {
       case LogPlace.InLog(log, "_last_checkpoint") =>
         val bytes = view(log).lastCheckpoint().getOrElse(throw notFound(path))
         new FSDataInputStream(new InMemoryFile(bytes))
-      case _ =>
+      case place =>
         val real = realPath(path)
-        baseOf(real).open(real, bufferSize)
+        val fs = baseOf(real)
+        val whole = if (isSmall(place))
+          HadoopStores.inOneRequest(fs, real, OverlayFileSystem.MostInMemory)
+        else None
+        whole.fold(fs.open(real, bufferSize))(bytes =>
+          new FSDataInputStream(new InMemoryFile(bytes))
+        )
     }
+
+  /** Whether a file is one that is mostly small, and read from its beginning to its end. */
+  private def isSmall(place: LogPlace): Boolean = place match {
+    case LogPlace.InLog(_, name) =>
+      LogFileName(name) match {
+        case _: LogFileName.Commit | _: LogFileName.Derived => true
+        case _ => false
+      }
+    case _ => false
+  }
 
   override def openFile(path: Path): FutureDataInputStreamBuilder =
     placeOf(path) match {
       case LogPlace.InLog(_, "_last_checkpoint") => super.openFile(path)
-      case _ =>
+      case place =>
         val real = realPath(path)
-        baseOf(real).openFile(real)
+        val fs = baseOf(real)
+        if (S3Files.isOne(fs, real)) S3Files.opening(fs, real)
+        else if (isSmall(place) && !HadoopStores.hasFolders(fs)) super.openFile(path)
+        else fs.openFile(real)
     }
 
   override def getFileStatus(path: Path): FileStatus = find(path).getOrElse(throw notFound(path))
@@ -92,10 +111,11 @@ class OverlayFileSystem extends FileSystem {
   private def find(path: Path): Option[FileStatus] =
     OverlayPath.find(path).flatMap { overlay =>
       LogPlace.of(overlay.base) match {
-        case LogPlace.Data(base) => status(base)
+        case LogPlace.Data(base) => S3Files.created(base).orElse(status(base))
         case LogPlace.Log(log) =>
           Option.when(view(log).hasLog)(()).map { _ =>
-            status(log).getOrElse(OverlayStatus.virtual(path, isFolder = true))
+            def real = if (HadoopStores.hasFolders(baseOf(log))) status(log) else None
+            real.getOrElse(OverlayStatus.virtual(path, isFolder = true))
           }
         case LogPlace.InLog(log, name) =>
           view(log).locate(name).orElse(takenCheckpoint(path, LogFileName(name)))
@@ -218,8 +238,9 @@ class OverlayFileSystem extends FileSystem {
       progress: Progressable): FSDataOutputStream =
     writing(path) match {
       case LogPlace.Data(base) =>
-        baseOf(base)
-          .create(base, permission, overwrite, bufferSize, replication, blockSize, progress)
+        val fs = baseOf(base)
+        if (S3Files.isOne(fs, base)) S3Files.create(fs, base, bufferSize, replication, blockSize)
+        else fs.create(base, permission, overwrite, bufferSize, replication, blockSize, progress)
       case inLog => forget(path, inLog)
     }
 
@@ -267,6 +288,7 @@ class OverlayFileSystem extends FileSystem {
     writing(path) match {
       case LogPlace.Data(base) =>
         if (recursive && holdsLog(base)) throw refused(path, "delete a folder that holds a table")
+        S3Files.forget(base)
         baseOf(base).delete(base, recursive)
       case _ => false
     }
@@ -369,4 +391,10 @@ class OverlayFileSystem extends FileSystem {
       }
     )
   }
+}
+
+private object OverlayFileSystem {
+
+  /** A longer file of a log is read as a stream. */
+  val MostInMemory: Int = 8 << 20
 }

@@ -67,6 +67,7 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
             if (version <= chain.pin || isEarlier)
               throw new FileAlreadyExistsException(path.toString)
             val staging = Staging.of(segment)
+            val asked = staging.epoch
             val before = staging.last.get(log.getParent.toString)
             staging.record(log.getParent.toString, version)
             val staged = new Path(StagingFolder.ofLog(log, segment), name)
@@ -86,6 +87,21 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
                 throw exists
             }
             staging.learn(log.getParent.toString, version, effect, bytes)
+            // To ask for it is one request more there, and Delta does.
+            if (!HadoopStores.hasFolders(fs)) {
+              val now = System.currentTimeMillis()
+              val blockSize = fs.getDefaultBlockSize(staged)
+              val status =
+                new FileStatus(
+                  bytes.length.toLong,
+                  false,
+                  1,
+                  blockSize,
+                  now,
+                  fs.makeQualified(staged)
+                )
+              staging.saw(asked, log.getParent.toString, Seq(version -> status))
+            }
           case _ => ()
         }
       case _: LogPlace.Data =>

@@ -9,7 +9,7 @@ import org.apache.hadoop.fs.permission.FsPermission
  * Owner, group and permission stay with the base status and are asked for only when needed: the
  * local file system finds them by starting a process.
  */
-private[overlay] final class OverlayStatus(base: FileStatus, path: Path)
+private[overlay] final class OverlayStatus(val base: FileStatus, path: Path)
     extends FileStatus(
       base.getLen,
       base.isDirectory,
@@ -32,7 +32,7 @@ private[overlay] final class OverlayStatus(base: FileStatus, path: Path)
 }
 
 /** As `OverlayStatus`, with the base file's own block locations. */
-private[overlay] final class OverlayLocatedStatus(base: LocatedFileStatus, path: Path)
+private[overlay] final class OverlayLocatedStatus(val base: LocatedFileStatus, path: Path)
     extends LocatedFileStatus(
       base.getLen,
       base.isDirectory,
@@ -60,6 +60,13 @@ private[overlay] object OverlayStatus {
   def apply(base: FileStatus, path: Path): FileStatus = base match {
     case located: LocatedFileStatus => new OverlayLocatedStatus(located, path)
     case other => new OverlayStatus(other, path)
+  }
+
+  /** The base status behind one of these. */
+  def base(status: FileStatus): FileStatus = status match {
+    case overlay: OverlayStatus => overlay.base
+    case overlay: OverlayLocatedStatus => overlay.base
+    case other => other
   }
 
   private val BlockSizeBytes = 1L << 20

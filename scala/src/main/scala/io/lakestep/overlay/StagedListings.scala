@@ -48,6 +48,8 @@ private[overlay] final class StagedListings {
     below = below - table
   }
 
+  def hasListedBelow(table: String): Boolean = below.contains(table)
+
   def listedBelow(table: String, pin: Long, from: String): Option[Vector[FileStatus]] =
     below.get(table).collect {
       case (`pin`, first, found) if first <= from => found.filter(_.getPath.getName >= from)

@@ -167,6 +167,11 @@ final class Staging private (segment: String) {
     if (remembers) listings.listedBelow(table, pin, from) else None
   }
 
+  /** Whether the statement has found something in the log up to the pin. */
+  private[overlay] def hasListedBelow(table: String): Boolean = synchronized {
+    remembers && listings.hasListedBelow(table)
+  }
+
   /** Not all that is staged may be known here, or not by the path that is asked for. */
   def stopRemembering(): Unit = synchronized { isOwn = false }
 

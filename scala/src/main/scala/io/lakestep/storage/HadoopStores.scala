@@ -50,8 +50,18 @@ final class HadoopStores(configuration: Configuration, durable: Boolean = true)
 
 object HadoopStores {
 
+  /** Whether folders are more than the beginnings of names. */
+  def hasFolders(fs: FileSystem): Boolean = !StoreKind.S3.schemes(fs.getUri.getScheme)
+
+  /** A file whole, where one request can tell; None where it cannot, or where the file is longer. */
+  def inOneRequest(fs: FileSystem, file: Path, most: Int): Option[Array[Byte]] =
+    if (hasFolders(fs)) None else S3Store.small(fs, file, most)
+
+  /** Whether there is a file, by one request where that can be had. */
+  def hasFile(fs: FileSystem, file: Path): Boolean =
+    if (hasFolders(fs)) fs.exists(file) else S3Store.hasFile(fs, file)
+
   /** Whether there is a folder: on S3, where the names of its files say so, by one request. */
   def hasFolder(fs: FileSystem, folder: Path): Boolean =
-    if (StoreKind.S3.schemes(fs.getUri.getScheme)) S3Store.hasFolder(fs, folder)
-    else fs.exists(folder)
+    if (hasFolders(fs)) fs.exists(folder) else S3Store.hasFolder(fs, folder)
 }

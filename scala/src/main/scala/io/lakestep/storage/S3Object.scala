@@ -13,15 +13,24 @@ import org.apache.hadoop.fs.s3a.{Invoker, S3AFileSystem, S3ARetryPolicy}
  */
 private[storage] object S3Object {
 
-  /** Its whole content, or None where s3a must decrypt it; FileNotFoundException if there is none. */
-  def apply(fs: FileSystem, file: Path): Option[Array[Byte]] = fs match {
+  /**
+   * Its whole content, or None where s3a must decrypt it, or where it is longer than `most`;
+   * FileNotFoundException if there is none.
+   */
+  def apply(fs: FileSystem, file: Path, most: Int = Int.MaxValue): Option[Array[Byte]] = fs match {
     case s3a: S3AFileSystem if !s3a.isCSEEnabled =>
       val qualified = s3a.makeQualified(file)
       Using.resource(s3a.createSpan("op_open", qualified.toString, null)) { _ =>
         val key = s3a.pathToKey(qualified)
         val request = s3a.getRequestFactory.newGetObjectRequestBuilder(key).build()
         val client = s3a.getS3AInternals.getAmazonS3Client("Lakestep reads a file whole")
-        Some(retried(s3a, qualified)(client.getObjectAsBytes(request)).asByteArray)
+        retried(s3a, qualified) {
+          Using.resource(client.getObject(request)) { content =>
+            val isLonger = content.response.contentLength > most
+            if (isLonger) content.abort()
+            Option.unless(isLonger)(content.readAllBytes())
+          }
+        }
       }
     case _ => None
   }

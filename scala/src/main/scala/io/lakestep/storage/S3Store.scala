@@ -23,7 +23,7 @@ final class S3Store(configuration: Configuration) extends ConditionalStore(confi
     S3Store.orElse(S3Object(fs, file))(super.content(fs, file))
 
   override protected def isFile(fs: FileSystem, file: Path): Boolean =
-    S3Store.orElse(S3Object.exists(fs, file))(super.isFile(fs, file))
+    S3Store.hasFile(fs, file)
 
   /** By its key: s3a's own looks for the file before, and for the folder afterwards. */
   override protected def remove(fs: FileSystem, file: Path): Unit =
@@ -55,9 +55,18 @@ final class S3Store(configuration: Configuration) extends ConditionalStore(confi
 
 private[lakestep] object S3Store {
 
+  /** Whether there is a file, by one request. */
+  def hasFile(fs: FileSystem, file: Path): Boolean =
+    orElse(S3Object.exists(fs, file))(fs.exists(file))
+
   /** Whether anything is in a folder, by one request. */
   def hasFolder(fs: FileSystem, folder: Path): Boolean =
     orElse(S3Listing.hasAny(fs, folder))(fs.exists(folder))
+
+  /** A file whole, by one request; None where that cannot be had, or where it is longer. */
+  def small(fs: FileSystem, file: Path, most: Int): Option[Array[Byte]] =
+    try S3Object(fs, file, most)
+    catch { case _: LinkageError => None }
 
   /** The files at any depth below a folder. */
   private def below(fs: FileSystem, folder: Path): Vector[Path] = {

@@ -1,5 +1,7 @@
 package io.lakestep.transaction
 
+import java.util.concurrent.ConcurrentHashMap
+
 import scala.annotation.tailrec
 import scala.util.Try
 import scala.util.control.NonFatal
@@ -11,7 +13,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.lakestep.DeltaFence
 import io.lakestep.LakestepException
 import io.lakestep.log.TableRef
-import io.lakestep.storage.LocalStore
+import io.lakestep.storage.{HadoopStores, LocalStore}
 
 /**
  * Step 12: what statements of a session without a transaction owe the transactions of others. A table
@@ -98,10 +100,16 @@ object Autocommit {
   private def ref(table: Path, conf: Configuration): TableRef =
     BasePath.ref(BasePath.canonical(table, conf))
 
-  private def isBound(table: TableRef, conf: Configuration): Boolean = {
+  /** Whether the table has been bound: if it is not any more, its binding is read in vain. */
+  private def isBound(table: TableRef, conf: Configuration): Boolean = bound.contains(table) || {
     val binding = new Path(new java.net.URI(table.binding))
     // Hadoop's local file system takes what nobody may look at for absent.
-    if (binding.toUri.getScheme == "file") new LocalStore().exists(binding.toUri.toString)
-    else binding.getFileSystem(conf).exists(binding)
+    val isThere =
+      if (binding.toUri.getScheme == "file") new LocalStore().exists(binding.toUri.toString)
+      else HadoopStores.hasFile(binding.getFileSystem(conf), binding)
+    if (isThere) bound.add(table)
+    isThere
   }
+
+  private val bound = ConcurrentHashMap.newKeySet[TableRef]
 }

@@ -9,14 +9,14 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.TableIdentifier
 
-import io.lakestep.Errors
+import io.lakestep.{Errors, LakestepException}
 import io.lakestep.commit.{
-  BegunTransaction, Database, FirstTouch, IsolationLevel, ReadTable, Rerun, TransactionModes,
+  BegunTransaction, Database, FirstTouch, IsolationLevel, Pin, ReadTable, Rerun, TransactionModes,
   WrittenTable
 }
 import io.lakestep.log.{ForeignWriters, OneCommit, ReadSet, StagedEffect, StatementKind, TableRef}
 import io.lakestep.overlay.{Chain, OverlayPath, Staging, StagingFolder}
-import io.lakestep.storage.HadoopStores
+import io.lakestep.storage.{HadoopStores, TemporaryFiles}
 import io.lakestep.timeline.Conflict
 
 /**
@@ -138,19 +138,28 @@ final class Transaction(
   }
 
   private def touch(canonical: Path, conf: Configuration): Option[TransactionTable] =
-    if (!HadoopStores.hasFolder(canonical.getFileSystem(conf), new Path(canonical, "_delta_log")))
-      None
-    else {
-      val ref = BasePath.ref(canonical)
-      Databases.awaitChecksum(ref)
-      val pin = database.pinned(begun, ref, notBelow = seen.getOrElse(ref, -1L))
+    pinned(canonical, conf).map { pin =>
       val overlay = OverlayPath(Chain(pin.version, Vector(id)), canonical).toPath
       val table = new TransactionTable(canonical, pin, overlay)
       if (tables.values.exists(_.pinned.mayBeOfOneLog(pin))) staging.stopRemembering()
       tables.put(canonical.toString, table)
       firstTouch(table)
-      Some(table)
+      table
     }
+
+  /** None where there is no log at all, which is looked at only when nothing could be pinned. */
+  private def pinned(canonical: Path, conf: Configuration): Option[Pin] = {
+    val ref = BasePath.ref(canonical)
+    val log = new Path(canonical, TemporaryFiles.LogFolder)
+    Databases.awaitChecksum(ref)
+    try Some(database.pinned(begun, ref, notBelow = seen.getOrElse(ref, -1L)))
+    catch {
+      case e: LakestepException
+          if e.getCondition == "LAKESTEP_NOT_A_TABLE" &&
+            !HadoopStores.hasFolder(canonical.getFileSystem(conf), log) =>
+        None
+    }
+  }
 
   /** Whether `path` belongs to an overlay of this very transaction. */
   def owns(path: Path): Boolean =

@@ -37,7 +37,7 @@ final class PublishedChecksums(
   /** @param versions the table's published commits, in their order */
   def write(versions: Seq[Long]): Unit =
     if (spark.sessionState.conf.getConf(DeltaSQLConf.DELTA_WRITE_CHECKSUM_ENABLED)) {
-      versions.foldLeft(Option.empty[(Long, VersionChecksum)]) { (last, version) =>
+      val last = versions.foldLeft(Option.empty[(Long, VersionChecksum)]) { (last, version) =>
         val known = last.collect { case (v, sum) if v == version - 1 => sum }
           .orElse(pinned.filter(_.version == version - 1).flatMap(_.checksumOpt))
           .orElse(deltaLog.readChecksum(version - 1))
@@ -46,7 +46,8 @@ final class PublishedChecksums(
         checksum.foreach(writeChecksumFile(version, _))
         checksum.map(version -> _)
       }
-      ()
+      // Whoever reads the table next in this process need not read it first.
+      last.foreach(_ => deltaLog.update())
     }
 
   private def after(
