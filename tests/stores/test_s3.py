@@ -3,7 +3,6 @@
 import deltalake
 import pytest
 
-from built import LINE
 from driver import DriverError
 from process import Died
 from s3 import BUCKET, OLD_JARS, S3
