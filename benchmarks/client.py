@@ -34,6 +34,7 @@ class Client:
 
     def __init__(self, orders: dict[str, Any]) -> None:
         root, settings = orders["root"], orders["settings"]
+        self._is_plain = root is None
         self._spark: SparkSession = (
             sessions.plain(settings) if root is None else sessions.transactional(settings, root)
         )
@@ -123,6 +124,12 @@ class Client:
             spark.sql(statement).collect()
             seconds.append(time.monotonic() - began)
         return seconds
+
+    def flush(self) -> None:
+        """Wait for what follows the end of each transaction."""
+        longest_ms = 60_000
+        if not self._is_plain and not self._jvm.io.lakestep.transaction.Databases.flush(longest_ms):
+            raise TimeoutError
 
     def _session(self, root: str) -> SparkSession:
         if root not in self._sessions:
