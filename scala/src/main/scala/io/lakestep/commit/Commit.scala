@@ -1,8 +1,12 @@
 package io.lakestep.commit
 
+import java.util.concurrent.ConcurrentLinkedQueue
+
+import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import io.lakestep.Json
+import io.lakestep.log.{LogCommit, TableRef}
 import io.lakestep.timeline.{CatalogAction, TimelineCodec}
 
 /**
@@ -57,8 +61,15 @@ private[commit] final class Commit(env: Environment, bindings: Bindings, finish:
       if (!ordered.isDurable) env.keep(timeline.entryFile(entry.number))
       observer.ordered(entry)
       val hash = Json.blake3(TimelineCodec.encode(entry))
-      finish.own(entry, hash, ordered.changes, ordered.atHead) match {
-        case Finished.Completed(slots) => CommitOutcome.Committed(entry, slots, ordered.tries)
+      val put = new ConcurrentLinkedQueue[(TableRef, LogCommit)]
+      def tell(table: Int, commit: LogCommit): Unit = {
+        put.add(entry.tables(table).path -> commit)
+        ()
+      }
+      finish.own(entry, hash, ordered.changes, ordered.atHead, tell) match {
+        case Finished.Completed(slots) =>
+          val own = put.asScala.toVector.groupMap(_._1)(_._2)
+          CommitOutcome.Committed(entry, slots, ordered.tries, own)
         case Finished.RolledBack(conflict, residue) =>
           val left = Residue.visible(residue)
           if (left.isEmpty) CommitOutcome.Conflicted(conflict, Some(entry.number))

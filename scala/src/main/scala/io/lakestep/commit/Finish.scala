@@ -3,7 +3,7 @@ package io.lakestep.commit
 import scala.util.control.NonFatal
 
 import io.lakestep.LakestepException
-import io.lakestep.log.NetChanges
+import io.lakestep.log.{LogCommit, NetChanges}
 import io.lakestep.timeline.{
   Aborting, CatalogAction, CommitEntry, Completed, Conflict, Outcome, RolledBack, Rule
 }
@@ -35,13 +35,15 @@ private[commit] final class Finish(env: Environment) {
    * The entry that the caller has just ordered, with its net actions table by table.
    *
    * @param atHead the tables whose logs have just been seen to end with the base
+   * @param tell is told of each commit that this client itself has put, and in which table
    */
   def own(
       entry: CommitEntry,
       hash: String,
       changes: Vector[NetChanges],
-      atHead: Set[Int]): Finished =
-    ending(entry, hash)(decide(entry, hash)(publishAll(entry, changes, atHead)))
+      atHead: Set[Int],
+      tell: (Int, LogCommit) => Unit): Finished =
+    ending(entry, hash)(decide(entry, hash)(publishAll(entry, changes, atHead, tell)))
 
   /**
    * A data file of what is not published yet is gone. The owner has looked for them just before the
@@ -154,11 +156,13 @@ private[commit] final class Finish(env: Environment) {
   private def publishAll(
       entry: CommitEntry,
       changes: Int => NetChanges,
-      atHead: Set[Int]): Vector[Vote] = {
+      atHead: Set[Int],
+      tell: (Int, LogCommit) => Unit = (_, _) => ()): Vector[Vote] = {
     val all = entry.tables.indices.toVector
     def isReserved(i: Int) = entry.tables(i).reserve.isDefined
     val fences = if (safeguards.reservesFirst) all.filter(isReserved) else Vector.empty
-    val reserved = env.inParallel(fences)(i => publish.reserve(entry, i, changes(i), atHead(i)))
+    val reserved =
+      env.inParallel(fences)(i => publish.reserve(entry, i, changes(i), atHead(i), tell(i, _)))
     val groups =
       if (safeguards.conflictCapableFirst) {
         val (capable, appends) = all.partition(entry.tables(_).conflictCapable)
@@ -170,7 +174,7 @@ private[commit] final class Finish(env: Environment) {
       groups.foldLeft(Vector.empty[(Int, Vote)]) { (votes, group) =>
         if (votes.forall(v => isIn(v._2)))
           votes ++ env.inParallel(group) { i =>
-            i -> publish(entry, i, changes(i), atHead(i) && !isReserved(i))
+            i -> publish(entry, i, changes(i), atHead(i) && !isReserved(i), tell(i, _))
           }
         else votes
       }.sortBy(_._1).map(_._2)

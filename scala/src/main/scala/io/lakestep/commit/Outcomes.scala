@@ -1,6 +1,6 @@
 package io.lakestep.commit
 
-import io.lakestep.log.TableRef
+import io.lakestep.log.{LogCommit, TableRef}
 import io.lakestep.timeline.{CommitEntry, Conflict, Requested}
 
 /** What COMMIT did. */
@@ -13,8 +13,13 @@ object CommitOutcome {
    *
    * @param slots the published versions, table by table
    * @param tries how many numbers were tried
+   * @param put the commits that this client has put, by table; others may have put some
    */
-  final case class Committed(entry: CommitEntry, slots: Vector[Vector[Long]], tries: Int)
+  final case class Committed(
+      entry: CommitEntry,
+      slots: Vector[Vector[Long]],
+      tries: Int,
+      put: Map[TableRef, Vector[LogCommit]])
       extends CommitOutcome {
 
     /** The published versions of each written table, by its path. */

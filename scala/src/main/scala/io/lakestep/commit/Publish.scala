@@ -55,12 +55,14 @@ private[commit] final class Publish(env: Environment) {
   /**
    * @param last the part after which the work is done: 0, the fence, or the table's last one
    * @param read gives the table's net actions, which a walk may never need
+   * @param tell is told of each commit that this client itself has put
    */
   private case class Job(
       entry: CommitEntry,
       index: Int,
       last: Int,
-      read: () => NetChanges) {
+      read: () => NetChanges,
+      tell: LogCommit => Unit = _ => ()) {
     val table: EntryTable = entry.tables(index)
     val log: TableLog = env.log(table.path)
     lazy val changes: NetChanges = read()
@@ -93,8 +95,9 @@ private[commit] final class Publish(env: Environment) {
       entry: CommitEntry,
       index: Int,
       changes: => NetChanges,
-      isAtHead: Boolean): Vote =
-    walk(Job(entry, index, entry.tables(index).parts, () => changes), isAtHead)
+      isAtHead: Boolean,
+      tell: LogCommit => Unit = _ => ()): Vote =
+    walk(Job(entry, index, entry.tables(index).parts, () => changes, tell), isAtHead)
 
   /** The data files of the parts that are not in the log yet; puts nothing. */
   def missing(entry: CommitEntry, index: Int, changes: => NetChanges): Vector[String] = {
@@ -112,8 +115,9 @@ private[commit] final class Publish(env: Environment) {
       entry: CommitEntry,
       index: Int,
       changes: => NetChanges,
-      isAtHead: Boolean): Vote =
-    walk(Job(entry, index, last = 0, () => changes), isAtHead)
+      isAtHead: Boolean,
+      tell: LogCommit => Unit): Vote =
+    walk(Job(entry, index, last = 0, () => changes, tell), isAtHead)
 
   private def walk(job: Job, isAtHead: Boolean): Vote = {
     val (attempts, unclear) = (options.publishAttempts, options.putAttempts)
@@ -168,6 +172,7 @@ private[commit] final class Publish(env: Environment) {
             else if (isElsewhere(job, walk, now)) gone(job)
             else {
               val commit = LogCommit(slot, actions)
+              job.tell(commit)
               val next = after(walk, commit, now.slot(slot))
                 .copy(part = walk.part + 1, slots = walk.slots :+ slot, put = walk.put + slot)
               if (walk.part == job.last) published(job, next)

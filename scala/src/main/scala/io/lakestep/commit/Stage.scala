@@ -68,7 +68,7 @@ private[commit] final class Stage(env: Environment, bindings: Bindings) {
 
   /**
    * The net actions, and every data file that they name, durable before the order point; or the conflict
-   * when this fails because an ABORT entry has ended the transaction meanwhile.
+   * when this fails because an ABORT entry has ended the transaction meanwhile, or a table was deleted.
    *
    * @param first what the calling thread does beside it
    */
@@ -91,7 +91,16 @@ private[commit] final class Stage(env: Environment, bindings: Bindings) {
         env.keep(files.flatMap(s.table.path.foldersAbove(_)).distinct: _*)
       }
       None
-    } catch { case NonFatal(e) => Some(ended(txn).getOrElse(throw e)) }
+    } catch {
+      case NonFatal(e) => Some(ended(txn).orElse(deleted(txn, staged)).getOrElse(throw e))
+    }
+
+  /** The conflict, when somebody has deleted a table with what was staged in it. */
+  private def deleted(txn: BegunTransaction, staged: Vector[Staged]): Option[Conflict] =
+    staged.map(_.table).find { table =>
+      val last = table.path.stagedSlot(txn.id, table.stagedTo)
+      !stores.forPath(table.path.uri).exists(last)
+    }.map(table => Conflict.overTable(Rule.TableGone, table.name, table.path))
 
   /** The conflict, when an ABORT entry has ended the transaction. */
   def ended(txn: BegunTransaction): Option[Conflict] =

@@ -6,7 +6,8 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.lakestep.{
   AutoCompaction, CatalogUpdate, DeltaHousekeeping, PublishedChecksums, SparkInternals
 }
-import io.lakestep.log.{StatementKind, TableRef}
+import io.lakestep.commit.CommitOutcome
+import io.lakestep.log.{LogCommit, StatementKind}
 
 /**
  * What Delta does after each commit, done once for the published commits of a transaction, in the
@@ -19,20 +20,22 @@ import io.lakestep.log.{StatementKind, TableRef}
 private[transaction] object AfterCommit {
 
   /** A table that was published, and in which versions. */
-  private final case class Published(table: TransactionTable, versions: Vector[Long])
+  private final case class Published(
+      table: TransactionTable,
+      versions: Vector[Long],
+      put: Vector[LogCommit])
 
   /**
-   * @param published the versions of each written table, by its address
    * @param alone runs work as a transaction of its own, with this name, in this session
    */
   def apply(
       session: SparkSession,
       transaction: Transaction,
-      published: Map[TableRef, Vector[Long]])(
+      done: CommitOutcome.Committed)(
       alone: (SparkSession, String) => (Transaction => Unit) => Unit): Unit = {
     val tables =
-      for (table <- transaction.touched; versions <- published.get(table.ref))
-        yield Published(table, versions)
+      for (table <- transaction.touched; versions <- done.published.get(table.ref))
+        yield Published(table, versions, done.put.getOrElse(table.ref, Vector.empty))
     for (t <- tables) DeltaHousekeeping.refresh(session, t.table.base)
     putChecksums(session, transaction, tables)
     putCheckpoints(session, transaction, tables)
@@ -54,12 +57,11 @@ private[transaction] object AfterCommit {
       tables: Seq[Published]): Unit = {
     val stores = Databases.quickStores(session, transaction.database)
     val id = transaction.id
-    for (Published(table, versions) <- tables) {
-      val (ref, base, snapshot) = (table.ref, table.base, table.snapshot)
-      val isSmall = !snapshot.exists(PublishedChecksums.isReconstructed)
-      Databases.background.inOrder(ref, isAwaited = isSmall) {
-        DeltaHousekeeping.putChecksums(session, stores, base, snapshot, id, versions)
-      }
+    transaction.database.atOnce(tables) { case Published(table, versions, put) =>
+      val isSmall = !table.snapshot.exists(PublishedChecksums.isReconstructed)
+      val work =
+        DeltaHousekeeping.checksums(session, stores, table.base, table.snapshot, id, versions, put)
+      Databases.background.inOrder(table.ref, isAwaited = isSmall)(work())
     }
   }
 

@@ -140,10 +140,12 @@ object Databases {
       case cause: ReflectiveOperationException => throw new IllegalArgumentException(cause)
     }
 
-  private def publishExecutor(threads: Int): PublishExecutor = {
-    val pool = this.pool("lakestep-publish", threads)
-    PublishExecutor.on(task => pool.execute(forCaller(task)))
-  }
+  private def publishExecutor(threads: Int): PublishExecutor =
+    if (threads == 1) PublishExecutor.CallingThread
+    else {
+      val pool = this.pool("lakestep-publish", threads)
+      PublishExecutor.on(task => pool.execute(forCaller(task)))
+    }
 
   /** Reads with the settings of the session for which it works. */
   private def forCaller(task: Runnable): Runnable = {

@@ -129,7 +129,7 @@ object Lifecycle {
           DeltaHousekeeping.logged(s"After COMMIT of ${transaction.id} not all was done")(work)
         logged(end(session, transaction))
         // Also after a failure: cached queries would show the tables as they were.
-        logged(AfterCommit(session, transaction, done.published)(alone))
+        logged(AfterCommit(session, transaction, done)(alone))
         tell(TransactionEvent.Committed(done.entry, done.slots, done.tries, tookMs()))
         CommitReport(transaction.id, Some(done.entry.number), done.entry.tables.size)
       case CommitOutcome.NothingToCommit =>

@@ -7,6 +7,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.{DeltaLog, Snapshot}
 
+import io.lakestep.log.LogCommit
 import io.lakestep.storage.ObjectStores
 
 /** What Delta keeps beside a log: cache, checksums, checkpoints. Never decides a transaction. */
@@ -43,24 +44,46 @@ object DeltaHousekeeping extends Logging {
     }
 
   /**
-   * Writes the checksums of the versions that a transaction published.
+   * The work that writes the checksums of the versions that a transaction published.
    *
    * @param stores for what need not survive a crash of the machine
    * @param pinned the session's own snapshot of the pin, where it has one
    * @param versions the versions that were published, in their order
+   * @param known those of the commits that this process has put
    */
-  def putChecksums(
+  def checksums(
       session: SparkSession,
       stores: ObjectStores,
       table: Path,
       pinned: Option[Snapshot],
       transaction: String,
-      versions: Seq[Long]): Unit =
-    logged(s"No checksums of $table at versions ${versions.mkString(", ")}") {
-      val store = stores.forPath(table.toUri.toString)
-      val log = pinned.fold(DeltaLog.forTable(session, table))(_.deltaLog)
-      new PublishedChecksums(session, log, store, pinned, transaction).write(versions)
+      versions: Seq[Long],
+      known: Seq[LogCommit]): () => Unit = {
+    def orNot(work: => Unit): Unit =
+      logged(s"No checksums of $table at versions ${versions.mkString(", ")}")(work)
+    def made(log: DeltaLog) = new PublishedChecksums(
+      session,
+      log,
+      stores.forPath(table.toUri.toString),
+      pinned,
+      transaction
+    )
+    val early =
+      try pinned.flatMap { at =>
+          val checksums = made(at.deltaLog)
+          checksums.derived(versions, known).map(sums => () => checksums.put(sums))
+        }
+      catch { case NonFatal(_) => None }
+    // Whoever reads the table next in this process need not read it first.
+    def learn(): Unit = if (!session.sparkContext.isStopped) {
+      DeltaLog.forTable(session, table).update()
+      ()
     }
+    early match {
+      case Some(put) => () => orNot { put(); learn() }
+      case None => () => orNot(made(DeltaLog.forTable(session, table)).write(versions))
+    }
+  }
 
   /**
    * Writes a checkpoint where one is due. A fence among the versions counts, too: else a table in

@@ -10,7 +10,7 @@ import org.apache.spark.sql.delta.hooks.ChecksumHook.WriteChecksum
 import org.apache.spark.sql.delta.sources.DeltaSQLConf
 import org.apache.spark.sql.delta.util.{FileNames, JsonUtils}
 
-import io.lakestep.log.{Action => LogAction, CommitInfo => LogInfo}
+import io.lakestep.log.{Action => LogAction, CommitInfo => LogInfo, LogCommit, TableLog}
 import io.lakestep.storage.{ObjectStore, PutOutcome}
 
 /**
@@ -34,26 +34,55 @@ final class PublishedChecksums(
     transaction: String)
     extends RecordChecksum {
 
-  /** @param versions the table's published commits, in their order */
-  def write(versions: Seq[Long]): Unit =
-    if (spark.sessionState.conf.getConf(DeltaSQLConf.DELTA_WRITE_CHECKSUM_ENABLED)) {
-      val last = versions.foldLeft(Option.empty[(Long, VersionChecksum)]) { (last, version) =>
-        val known = last.collect { case (v, sum) if v == version - 1 => sum }
-          .orElse(pinned.filter(_.version == version - 1).flatMap(_.checksumOpt))
-          .orElse(deltaLog.readChecksum(version - 1))
-        val before = known.map(Right(_)).orElse(reconstructed(version - 1).map(Left(_)))
-        val checksum = before.flatMap(after(_, version))
-        checksum.foreach(writeChecksumFile(version, _))
-        checksum.map(version -> _)
-      }
-      // Whoever reads the table next in this process need not read it first.
-      last.foreach(_ => deltaLog.update())
+  /**
+   * Those of all versions, where that takes no request and no Spark job: as long as the session lives.
+   *
+   * @param versions the table's published commits, in their order
+   * @param known the commits that this process has put
+   */
+  def derived(
+      versions: Seq[Long],
+      known: Seq[LogCommit]): Option[Seq[(Long, VersionChecksum)]] = {
+    val texts = known.map(c => c.version -> linesOf(TableLog.text(c.actions))).toMap
+    val first = pinned.filter(s => versions.headOption.contains(s.version + 1))
+      .flatMap(s => s.checksumOpt.map(s.version -> _))
+    first.filter(_ => isOn && versions.forall(texts.contains)).flatMap { before =>
+      versions.foldLeft(Option(Vector(before))) { (sums, version) =>
+        sums.flatMap { sums =>
+          after(Right(sums.last._2), version, texts(version)).map(sum => sums :+ (version -> sum))
+        }
+      }.map(_.tail)
     }
+  }
+
+  /** Puts checksums of commits that are the transaction's. */
+  def put(sums: Seq[(Long, VersionChecksum)]): Unit =
+    sums.foreach { case (version, sum) =>
+      if (own(version).nonEmpty) writeChecksumFile(version, sum)
+    }
+
+  /** The same for all versions, from what stands in the log. */
+  def write(versions: Seq[Long]): Unit = if (isOn) {
+    versions.foldLeft(Option.empty[(Long, VersionChecksum)]) { (last, version) =>
+      val known = last.collect { case (v, sum) if v == version - 1 => sum }
+        .orElse(pinned.filter(_.version == version - 1).flatMap(_.checksumOpt))
+        .orElse(deltaLog.readChecksum(version - 1))
+      val before = known.map(Right(_)).orElse(reconstructed(version - 1).map(Left(_)))
+      val checksum = before.flatMap(after(_, version, own(version)))
+      checksum.foreach(writeChecksumFile(version, _))
+      checksum.map(version -> _)
+    }
+    ()
+  }
+
+  private def isOn: Boolean =
+    spark.sessionState.conf.getConf(DeltaSQLConf.DELTA_WRITE_CHECKSUM_ENABLED)
 
   private def after(
       before: Either[Snapshot, VersionChecksum],
-      version: Long): Option[VersionChecksum] = {
-    val actions = own(version).map(Action.fromJson)
+      version: Long,
+      lines: Seq[String]): Option[VersionChecksum] = {
+    val actions = lines.map(Action.fromJson)
     val info = actions.collectFirst { case c: CommitInfo => c }
     info.filter(PublishedChecksums.adds).flatMap { info =>
       incrementallyDeriveChecksum(
@@ -74,15 +103,17 @@ final class PublishedChecksums(
   }
 
   /** The lines of that commit, none if it is not one of the transaction: the first one has its mark. */
-  private def own(version: Long): Vector[String] = {
+  private def own(version: Long): Seq[String] = {
     val file = text(FileNames.unsafeDeltaFile(deltaLog.logPath, version))
-    val lines = store.get(file).toVector.flatMap(new String(_, UTF_8).linesIterator)
+    val lines = store.get(file).toSeq.flatMap(linesOf)
     val isOwn = lines.headOption.map(LogAction.parse).exists {
       case info: LogInfo => info.mark.exists(_.transaction == transaction)
       case _ => false
     }
-    if (isOwn) lines else Vector.empty
+    if (isOwn) lines else Nil
   }
+
+  private def linesOf(text: Array[Byte]): Seq[String] = new String(text, UTF_8).linesIterator.toSeq
 
   private def reconstructed(version: Long): Option[Snapshot] =
     pinned.filter(s => s.version == version && PublishedChecksums.isReconstructed(s))
