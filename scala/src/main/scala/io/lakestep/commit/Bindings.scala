@@ -54,6 +54,9 @@ private[commit] final class Bindings(
     found
   }
 
+  /** The binding that this client last read, without a request. */
+  def lastKnown(table: TableRef): Option[Binding] = Option(known.get(table))
+
   /** Whether the table still has this binding: it was not dropped, nor made anew. */
   def holds(table: TableRef, binding: Binding): Boolean =
     Bindings.read(stores, table).contains(binding)
@@ -63,7 +66,7 @@ private[commit] final class Bindings(
    * became of it since is for `holds` to tell. Durable, whoever put it. Conditions as `find`.
    */
   def bind(table: TableRef, timeline: String): Binding = {
-    val binding = Option(known.get(table)).orElse(find(table)).getOrElse(put(table, timeline))
+    val binding = lastKnown(table).orElse(find(table)).getOrElse(put(table, timeline))
     if (!durable.contains(binding)) {
       keep(table.binding)
       durable.add(binding)

@@ -46,7 +46,7 @@ private[commit] final class Commit(env: Environment, bindings: Bindings, finish:
         stage.persist(txn, all, first = () => timeline.refresh()) match {
           case Some(conflict) => CommitOutcome.Conflicted(conflict)
           case None =>
-            order(ToOrder(txn, all, read, catalogActions), timeline.known) match {
+            order(ToOrder(txn, all, read, catalogActions, new KnownCommits), timeline.known) match {
               case placed: Ordered.Placed => publish(placed)
               case Ordered.Conflicting(conflict) => CommitOutcome.Conflicted(conflict)
               case Ordered.Unclear(cause) => CommitOutcome.Unknown(cause)

@@ -33,6 +33,14 @@ private[commit] final class Environment(
   def inParallel[A, B](items: Vector[A])(work: A => B): Vector[B] =
     options.publishExecutor.all(items)(work)
 
+  /** Two things at once. */
+  def both[A, B](one: => A, other: => B): (A, B) = {
+    lazy val first = one
+    lazy val second = other
+    inParallel(Vector(() => first, () => second))(_())
+    (first, second)
+  }
+
   /**
    * The net actions that an entry publishes in a table, checked against the hash in the entry.
    *

@@ -1,5 +1,6 @@
 package io.lakestep.commit
 
+import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import io.lakestep.LakestepException
@@ -82,6 +83,20 @@ private[commit] final class Finish(env: Environment) {
     } catch {
       case e: LakestepException if NamesEntry(e.getCondition) => throw e
       case NonFatal(e) => throw env.unfinished(entry, String.valueOf(e.getMessage), Some(e))
+    }
+
+  /**
+   * Those of these entries that have no end, also after so many requests as the client needs that has
+   * just put one: it is quicker than who helps it.
+   */
+  @tailrec
+  def leftOpen(entries: Vector[CommitEntry], looks: Int = Finish.Looks): Vector[CommitEntry] =
+    if (entries.isEmpty) entries
+    else {
+      val view = timeline.refreshEnds(entries.map(_.number))
+      val open = entries.filter(e => view.unfinished.exists(_.number == e.number))
+      val isYoung = open.exists(e => clock.nowMs() - e.timeMs < Finish.YoungMs)
+      if (isYoung && looks > 1) leftOpen(open, looks - 1) else open
     }
 
   private val NamesEntry = Set("LAKESTEP_ENTRY_UNFINISHED", "LAKESTEP_TIMELINE_CORRUPT")
@@ -197,6 +212,15 @@ private[commit] final class Finish(env: Environment) {
   /** Removes what nobody needs any more. */
   private def cleanUp(entry: CommitEntry): Unit =
     env.cleanUp(entry.transaction.id, entry.tables.map(_.path))
+}
+
+private object Finish {
+
+  /** How often a young entry is asked for its end before it is helped. */
+  val Looks = 6
+
+  /** For how long an entry is young: policy, as clocks differ. */
+  val YoungMs = 1000L
 }
 
 private[lakestep] object Residue {

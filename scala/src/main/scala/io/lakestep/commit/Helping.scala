@@ -12,7 +12,7 @@ private[commit] final class Helping(env: Environment, finish: Finish) {
   /** Helps oldest first; an entry that cannot be finished does not keep others from it. */
   def all(): RecoveryReport = {
     val view = timeline.refresh()
-    val results = view.unfinished.flatMap { entry =>
+    val results = finish.leftOpen(view.unfinished).flatMap { entry =>
       view.status(entry.number).map { status =>
         entry -> (try {
           val end = finish(entry, status.hash)

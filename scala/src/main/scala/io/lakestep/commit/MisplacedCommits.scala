@@ -36,7 +36,9 @@ private[commit] final class MisplacedCommits(env: Environment) {
 
   /** Newest first. Of finished entries only irregular ones have any. */
   private def places(id: String, version: Long): Iterator[Place] = {
-    val view = timeline.known
+    val open = timeline.known.writers(id, timeline.known.finished).map(_._1).filterNot(_.isFinished)
+    val view =
+      if (open.isEmpty) timeline.known else timeline.refreshEnds(open.map(_.entry.number))
     val above = view.writers(id, view.finished).reverseIterator
     val irregular = view.snapshot.logs.get(id).fold(Vector.empty[Long])(_.irregular)
     val below = irregular.reverseIterator.map(timeline.status).flatMap { status =>
@@ -46,12 +48,12 @@ private[commit] final class MisplacedCommits(env: Environment) {
       }
     }
     (above ++ below).map { case (status, c, i) =>
-      Place(status, c, i, open(status, c.tables(i), i, version))
+      Place(status, c, i, unclear(status, c.tables(i), i, version))
     }.filter(_.slots.nonEmpty)
   }
 
   /** Up to the version, without those where a commit of the entry is known to belong. */
-  private def open(status: EntryStatus, table: EntryTable, i: Int, version: Long): Seq[Long] = {
+  private def unclear(status: EntryStatus, table: EntryTable, i: Int, version: Long): Seq[Long] = {
     val own = status.outcome.collect { case c: Completed => c.slots.lift(i) }.flatten
     val settled = status.rolledBack.flatMap(_.tables.lift(i)).flatMap(_.version)
     val last = own.flatMap(_.lastOption).orElse(settled).getOrElse(version)

@@ -10,12 +10,17 @@ import io.lakestep.timeline.{
   CatalogAction, CommitEntry, Conflict, Rule, TimelineCodec, TimelineView
 }
 
-/** What a transaction brings to the order point. */
+/**
+ * What a transaction brings to the order point.
+ *
+ * @param known commits of others that it has read
+ */
 private[commit] final case class ToOrder(
     txn: BegunTransaction,
     staged: Vector[Staged],
     reads: Vector[ReadTable],
-    catalogActions: Vector[CatalogAction])
+    catalogActions: Vector[CatalogAction],
+    known: KnownCommits)
 
 private[commit] sealed trait Ordered
 
@@ -74,6 +79,7 @@ private[commit] final class Order(
   def apply(work: ToOrder, read: TimelineView): Ordered =
     order(work, read, None, clock.steadyMs(), 1)
 
+  /** @param before what the logs said, if that holds for the number after `read`, too */
   @tailrec
   private def order(
       work: ToOrder,
@@ -86,18 +92,20 @@ private[commit] final class Order(
     observer.timelineRead(work.txn.id, view.next)
     val aborted = view.aborted(work.txn.id).filter(_ => safeguards.obeysAborts)
     aborted.map(Conflict.aborted).toLeft(()).flatMap { _ =>
-      before.filter(stillHolds(_, view)).map(Right(_)).getOrElse(find(work, view, early))
+      before.map(Right(_)).getOrElse(find(work, view, early))
     } match {
       case Left(conflict) => Ordered.Conflicting(conflict)
       case Right(found) =>
         val entry = entryOf(work.txn, view, found.staged, found.validated, work.catalogActions)
-        place(entry, options.putAttempts, None, sinceMs) match {
+        place(entry, options.putAttempts, None, isContested = tries > 1) match {
           case Put.Ours(isDurable, atHead) =>
             Ordered.Placed(entry, found.staged.map(_.changes), isDurable, atHead, tries)
           case Put.Unclear(cause) => Ordered.Unclear(cause)
           case Put.Theirs if clock.steadyMs() - sinceMs >= options.longestWaitMs =>
             Ordered.Conflicting(Conflict.overEntry(Rule.CommitTimeout, entry.number))
-          case Put.Theirs => order(work, timeline.known, Some(found), sinceMs, tries + 1)
+          case Put.Theirs =>
+            val now = timeline.known
+            order(work, now, Some(found).filter(stillHolds(_, now)), sinceMs, tries + 1)
         }
     }
   }
@@ -137,19 +145,24 @@ private[commit] final class Order(
   }
 
   private def validate(work: ToOrder): Either[Conflict, Validated] =
-    validate(work.txn, work.staged, work.reads)
+    validate(work.txn, work.staged, work.reads, work.known)
 
   /** Step 5b: finishes entries that write what we wrote, and what we read if that counts. */
   private def help(work: ToOrder, view: TimelineView): Option[Conflict] = {
-    val read =
-      if (safeguards.helpsReads && work.txn.isSerializable)
-        work.reads.flatMap(r => bindings.find(r.path)).map(_.log)
-      else Vector.empty
+    val counted =
+      if (safeguards.helpsReads && work.txn.isSerializable) work.reads else Vector.empty
+    // A log that is no longer the pinned one is found in 5c.
+    val read = env.inParallel(counted) { table =>
+      table.pinnedAs.flatMap(_.log).orElse(bindings.find(table.path).map(_.log))
+    }.flatten
     val logs = work.staged.map(_.binding.log).toSet ++ read
-    val met = view.unfinished.filter(_.tables.exists(t => logs(t.log)))
+    val touching = view.unfinished.filter(_.tables.exists(t => logs(t.log)))
+    val met = finish.leftOpen(touching, looks = 1)
     val gaveUp = met.iterator.flatMap(waiting(_, logs)).nextOption()
     if (gaveUp.isEmpty) {
-      met.foreach(entry => view.status(entry.number).foreach(s => finish.help(entry, s.hash)))
+      finish.leftOpen(met).foreach(entry =>
+        view.status(entry.number).foreach(s => finish.help(entry, s.hash))
+      )
       observer.helped(work.txn.id)
     }
     gaveUp
@@ -168,16 +181,20 @@ private[commit] final class Order(
    * looked at, for step 7.
    *
    * @param doubt why an earlier put of this entry may have had an effect, if one may
+   * @param isContested whether others are likely to be quicker, so that it is worth while to look
+   *   beside the put for what they put
    */
   @tailrec
   private def place(
       entry: CommitEntry,
       attempts: Int,
       doubt: Option[Throwable],
-      sinceMs: Long): Put = {
+      isContested: Boolean): Put = {
     observer.beforeOrder(entry)
     val looks = entry.tables.map(table => () => env.isAtHead(table))
-    val answers = options.publishExecutor.run[Any]((() => timeline.putEntry(entry)) +: looks)
+    val others = if (isContested) Vector(() => timeline.refreshEntries(Order.Ahead)) else Vector()
+    val answers =
+      options.publishExecutor.run[Any]((() => timeline.putEntry(entry)) +: (looks ++ others))
     val put = answers.head match {
       case Right(outcome: PutOutcome) => outcome
       case Left(e: LakestepException) if doubt.isEmpty => throw e
@@ -193,34 +210,26 @@ private[commit] final class Order(
           case _ =>
             doubt.getOrElse(new java.io.IOException(s"entry ${entry.number} cannot be read"))
         }
-        if (other == PutOutcome.AlreadyExists && doubt.isEmpty) yieldToOlder(entry, sinceMs)
         readBack(entry) match {
           case Some(true) => Put.Ours(isDurable = false, atHead = Set.empty)
           case Some(false) => Put.Theirs
           case None if attempts <= 1 => Put.Unclear(cause)
-          case None => place(entry, attempts - 1, Some(cause), sinceMs)
+          case None => place(entry, attempts - 1, Some(cause), isContested)
         }
     }
   }
 
-  /** With what was put after it, so that the next number is known. */
-  private def readBack(entry: CommitEntry): Option[Boolean] =
+  /** With what was put after it, so that the next number is known; ends are asked for by who needs them. */
+  private def readBack(entry: CommitEntry): Option[Boolean] = {
+    def isOurs(view: TimelineView) =
+      view.status(entry.number).map(_.hash == Json.blake3(TimelineCodec.encode(entry)))
     try
-      timeline.refresh(Order.Ahead).status(entry.number)
-        .map(_.hash == Json.blake3(TimelineCodec.encode(entry))).orElse(timeline.holds(entry))
+      isOurs(timeline.known).orElse(isOurs(timeline.refreshEntries(Order.Ahead)))
+        .orElse(timeline.holds(entry))
     catch {
       case NonFatal(_) =>
         try timeline.holds(entry)
         catch { case NonFatal(_) => None }
-    }
-
-  /** The older a COMMIT is, the less it waits before it tries again. */
-  private def yieldToOlder(entry: CommitEntry, sinceMs: Long): Unit = {
-    val longestMs = Order.YoungMs - (clock.steadyMs() - sinceMs)
-    if (longestMs > 0) {
-      // As random as the id, and another one for each number.
-      val chance = math.floorMod((entry.transaction.id, entry.number).hashCode, 1000) / 1000.0
-      options.pause((longestMs * chance).toLong)
     }
   }
 }
@@ -232,7 +241,4 @@ private object Order {
 
   /** For how long what the logs said need not be asked again. */
   val HoldsMs = 1000L
-
-  /** After so long a COMMIT waits for nobody. */
-  val YoungMs = 400L
 }

@@ -31,27 +31,35 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
    * LAKESTEP_SNAPSHOT_BEHIND_SESSION, LAKESTEP_SNAPSHOT_GONE, LAKESTEP_NOT_A_TABLE.
    */
   def apply(at: ReadPoint, path: TableRef, notBelow: Long, reader: String): Pin = {
-    val binding = bindings.find(path)
     val table = env.log(path)
-    val floor = binding.filter(_ => safeguards.marksBoundPins)
+    def floorOf(binding: Option[Binding]) = binding.filter(_ => safeguards.marksBoundPins)
       .flatMap(b => at.base.lastMark(b.log))
+    def listed(floor: Option[LastMark]) = table.tail(floor.fold(-1L)(_.slot))
+    // Most tables are bound as this client knows them; others are listed again.
+    val known = bindings.lastKnown(path)
+    val (binding, early) =
+      env.both(bindings.find(path), listed(floorOf(known)))
+    val floor = floorOf(binding)
     val marked = floor.fold(-1L)(_.slot)
     // The log before the timeline: every mark in this listing has its entry in a later reading.
-    val tail = table.tail(marked)
+    val tail = if (binding == known) early else listed(floor)
     val head = tail.head.getOrElse(throw notATable(path, table, marked))
     if (head < marked) throw overwritten(path, marked)
     val lowest = if (notBelow > head) marked else marked.max(notBelow)
     // A table that was bound since then may hold marks in this listing, so it is looked up again.
     val bound = binding.orElse(bindings.find(path))
-    val ceiling = bound.filter(_ => safeguards.marksBoundPins)
-      .flatMap(b => ceilingOf(at, b.log, table, tail, head)).getOrElse(head).min(head)
+    val (found, _) = env.both(
+      bound.filter(_ => safeguards.marksBoundPins)
+        .flatMap(b => ceilingOf(at, b.log, table, tail, head)),
+      for (mark <- floor; b <- binding) verify(at, b.log, table, mark)
+    )
+    val ceiling = found.getOrElse(head).min(head)
     if (lowest > ceiling) throw Errors(
       "LAKESTEP_SNAPSHOT_BEHIND_SESSION",
       "table" -> path.uri,
       "version" -> lowest.toString,
       "snapshot" -> at.entry.toString
     )
-    for (mark <- floor; b <- binding) verify(at, b.log, table, mark)
     val version = newest(table, tail, ceiling, lowest, at.notAfterMs)
     if (tail.slot(version).isEmpty && !tail.checkpoints.contains(version)) throw gone(path, version)
     if (bound.exists(b => late.mayBeIn(table, b.log, version, tail))) throw gone(path, version)
@@ -66,7 +74,7 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
       table: TableLog,
       tail: LogTail,
       head: Long): Option[Long] = {
-    val view = timeline.refresh()
+    val view = timeline.refreshEntries()
     firstWriter(view, at, log).flatMap { case (status, entry, index) =>
       val written = entry.tables(index)
       val said = status.outcome.collect {

@@ -1,6 +1,7 @@
 package io.lakestep.commit
 
-import java.util.concurrent.{CompletableFuture, CompletionException, Executor}
+import java.util.concurrent.atomic.AtomicBoolean
+import java.util.concurrent.{CompletableFuture, Executor}
 
 import scala.util.control.NonFatal
 
@@ -31,20 +32,29 @@ object PublishExecutor {
     }
   }
 
-  /** The first task on the calling thread, the others on those of an executor. */
+  /**
+   * On the calling thread and those of an executor. Who waits does what nobody has begun, and so waits
+   * only for work that somebody does: tasks may run tasks themselves, whatever the executor's size.
+   */
   def on(executor: Executor): PublishExecutor = new PublishExecutor {
-    override def run[A](tasks: Vector[() => A]): Vector[Either[Throwable, A]] =
-      if (tasks.size < 2) CallingThread.run(tasks)
-      else {
-        val others =
-          tasks.tail.map(task => CompletableFuture.supplyAsync[A](() => task(), executor))
-        val first =
-          try Right(tasks.head())
-          catch { case e: Throwable => Left(e) }
-        first +: others.map { future =>
-          try Right(future.join())
-          catch { case e: CompletionException => Left(Option(e.getCause).getOrElse(e)) }
-        }
-      }
+    override def run[A](tasks: Vector[() => A]): Vector[Either[Throwable, A]] = {
+      val all = tasks.map(new Task(_))
+      all.drop(1).foreach(executor.execute(_))
+      all.foreach(_.run())
+      all.map(_.result.join())
+    }
+  }
+
+  /** Is done once, by whoever is the first to run it. */
+  private final class Task[A](work: () => A) extends Runnable {
+    private val isBegun = new AtomicBoolean
+    val result = new CompletableFuture[Either[Throwable, A]]
+    override def run(): Unit = if (isBegun.compareAndSet(false, true)) {
+      result.complete(
+        try Right(work())
+        catch { case e: Throwable => Left(e) }
+      )
+      ()
+    }
   }
 }

@@ -40,30 +40,28 @@ private[commit] final class Validate(env: Environment, bindings: Bindings) {
   def apply(
       txn: BegunTransaction,
       staged: Vector[Staged],
-      reads: Vector[ReadTable]): Either[Conflict, Validated] = {
-    val written = env.inParallel(staged)(s => checkTable(s, readSet(txn, s)))
-    written.collectFirst { case Left(c) => c } match {
-      case Some(conflict) => Left(conflict)
-      case None =>
-        val counted = if (txn.isSerializable) reads else Vector.empty
-        val seen = env.inParallel(counted)(checkRead)
-        seen.collectFirst { case Left(c) => c } match {
-          case Some(conflict) => Left(conflict)
-          case None =>
-            Right(
-              Validated(written.collect { case Right(c) => c }, seen.collect { case Right(r) => r })
-            )
-        }
-    }
+      reads: Vector[ReadTable],
+      known: KnownCommits): Either[Conflict, Validated] = {
+    val counted = if (txn.isSerializable) reads else Vector.empty
+    val checks = staged.map(s => () => checkTable(s, readSet(txn, s), known)) ++
+      counted.map(read => () => checkRead(read, known))
+    val seen = env.inParallel(checks)(_())
+    seen.collectFirst { case Left(c) => c }.toLeft(Validated(
+      seen.collect { case Right(c: Checked) => c },
+      seen.collect { case Right(r: EntryRead) => r }
+    ))
   }
 
   private def readSet(txn: BegunTransaction, s: Staged): Option[ReadSet] =
     s.table.reads.filter(_ => txn.isSerializable)
 
-  private def checkTable(s: Staged, reads: Option[ReadSet]): Either[Conflict, Checked] = {
+  private def checkTable(
+      s: Staged,
+      reads: Option[ReadSet],
+      known: KnownCommits): Either[Conflict, Checked] = {
     val ours = OurChanges.of(s.changes.parts, reads)
       .copy(vectorUpdates = RowMerge.vectorUpdates(s.changes))
-    val walked = walk(s.log, s.table.name, s.table.pin, s.table.pinnedAs, ours)
+    val walked = walk(s.log, s.table.name, s.table.pin, s.table.pinnedAs, ours, known)
     val isPinned = s.table.pinnedAs.forall(_.isOf(Some(s.binding.log)))
     // After the listing: what was dropped before it, and perhaps made anew, has lost its binding.
     val checked =
@@ -108,22 +106,23 @@ private[commit] final class Validate(env: Environment, bindings: Bindings) {
     )
   }
 
-  private def checkRead(read: ReadTable): Either[Conflict, EntryRead] =
+  private def checkRead(read: ReadTable, known: KnownCommits): Either[Conflict, EntryRead] =
     walk(
       env.log(read.path),
       read.name,
       read.pin,
       read.pinnedAs,
-      ConflictCheck.reading(read.reads)
+      ConflictCheck.reading(read.reads),
+      known
     ).flatMap { case Walked(tail, head, _, reads) =>
       val found = bindings.find(read.path).map(_.log)
-      val known = found.getOrElse("")
+      val id = found.getOrElse("")
       if (!read.pinnedAs.forall(_.isOf(found))) Left(gone(read.name, read.path))
-      else if (late.mayBeIn(env.log(read.path), known, read.pin, tail))
+      else if (late.mayBeIn(env.log(read.path), id, read.pin, tail))
         Left(cleaned(read.name, env.log(read.path)))
       else {
         val now = reads.getOrElse(read.reads)
-        Right(EntryRead(known, read.path, read.name, read.pin, head, now))
+        Right(EntryRead(id, read.path, read.name, read.pin, head, now))
       }
     }
 
@@ -138,6 +137,7 @@ private[commit] final class Validate(env: Environment, bindings: Bindings) {
       pin: Long,
       pinned: Option[Pin],
       ours: OurChanges,
+      known: KnownCommits,
       attempts: Int = 10): Either[Conflict, Walked] = {
     val tail = log.tail(pin)
     def over(rule: Rule) = Left(Conflict.overTable(rule, name, log.table))
@@ -148,9 +148,10 @@ private[commit] final class Validate(env: Environment, bindings: Bindings) {
         over(Rule.TableGone)
       case Some(_) if !tail.isCompleteFrom(pin + 1) => over(Rule.LogCleanedUp)
       case Some(head) =>
-        val commits = (pin + 1 to head).toVector.map(log.read)
+        val listed = tail.slots.filter(slot => slot.version > pin && slot.version <= head)
+        val commits = env.inParallel(listed)(known(log, _))
         if (commits.exists(_.isEmpty)) {
-          if (attempts > 0) walk(log, name, pin, pinned, ours, attempts - 1)
+          if (attempts > 0) walk(log, name, pin, pinned, ours, known, attempts - 1)
           else over(Rule.LogCleanedUp)
         } else {
           val read = commits.flatten

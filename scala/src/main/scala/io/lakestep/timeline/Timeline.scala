@@ -93,13 +93,31 @@ final class Timeline(
    * The timeline as it is now: everything that was put before this call. Where an entry in it is
    * finished, so is every earlier one that it had to follow: ends are looked for once all entries are
    * known.
+   */
+  def refresh(): TimelineView = {
+    val entries = read(ahead = 1)
+    cache.updateAndGet(_.merge(withEnds(entries)))
+  }
+
+  /**
+   * As `refresh`, without the ends: what is finished may seem to be unfinished.
    *
    * @param ahead how many numbers are asked for at first, by who knows that there are some
    */
-  def refresh(ahead: Int = 1): TimelineView = {
+  def refreshEntries(ahead: Int = 1): TimelineView = {
+    val entries = read(ahead)
+    cache.updateAndGet(_.merge(entries))
+  }
+
+  /** What is known, with the ends that these entries have by now. */
+  def refreshEnds(numbers: Vector[Long]): TimelineView = {
+    val ends = atOnce(numbers.map(status))(withEnd(_)).map(s => s.entry.number -> s).toMap
+    cache.updateAndGet(_.withEnds(s => ends.get(s.entry.number).fold(s)(s.withEndOf)))
+  }
+
+  private def read(ahead: Int): TimelineView = {
     val start = cache.get
-    val entries = if (start.next == TimelineEntry.First) readAll() else onward(start, ahead)
-    cache.updateAndGet(_.merge(withEnds(entries)))
+    if (start.next == TimelineEntry.First) readAll() else onward(start, ahead)
   }
 
   /** Puts a checkpoint when one is due. Whatever goes wrong with it is left to the next client. */

@@ -190,6 +190,12 @@ final case class EntryStatus(
 
   def isCompleted: Boolean = outcome.exists(_.isInstanceOf[Completed])
 
+  /** With what another reading of the same entry knows of its end in addition. */
+  def withEndOf(other: EntryStatus): EntryStatus = copy(
+    outcome = outcome.orElse(other.outcome),
+    rolledBack = rolledBack.orElse(other.rolledBack)
+  )
+
   /** The slot of the last mark that a finished entry left in a table, if it left one. */
   def lastSlot(table: Int): Option[Long] = outcome match {
     case Some(c: Completed) => c.slots.lift(table).flatMap(_.lastOption)

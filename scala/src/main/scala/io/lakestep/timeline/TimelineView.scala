@@ -89,13 +89,7 @@ final case class TimelineView private (
     val (longer, less) = if (other.next >= next) (other, this) else (this, other)
     val further = if (other.finished >= finished) other else this
     longer.after(further.finished).foldLeft(further.finishedPrefix) { (view, theirs) =>
-      val mine = less.status(theirs.entry.number)
-      view.append(
-        theirs.copy(
-          outcome = theirs.outcome.orElse(mine.flatMap(_.outcome)),
-          rolledBack = theirs.rolledBack.orElse(mine.flatMap(_.rolledBack))
-        )
-      )
+      view.append(less.status(theirs.entry.number).fold(theirs)(theirs.withEndOf))
     }
   }
 

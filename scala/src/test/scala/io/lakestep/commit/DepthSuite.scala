@@ -23,19 +23,21 @@ final class DepthSuite extends AnyFunSuite with BeforeAndAfterAll {
     "BEGIN" -> Cost(2, 2),
     "BEGIN READ ONLY" -> Cost(1, 1),
     "BEGIN after a COMMIT of another client" -> Cost(4, 19),
-    "BEGIN that finishes an entry of 2 tables" -> Cost(14, 39),
-    "first touch of an unbound table" -> Cost(3, 3),
-    "first touch of a bound table" -> Cost(4, 4),
-    "COMMIT of 1 append" -> Cost(8, 11, 2),
-    "COMMIT of 2 appends" -> Cost(8, 19, 3),
-    "COMMIT of 8 appends" -> Cost(8, 67, 9),
-    "COMMIT of 2 rewrites" -> Cost(8, 19, 3),
-    "COMMIT of a rewrite and an append" -> Cost(10, 19, 3),
-    "COMMIT of 2 rewrites with fences" -> Cost(13, 29, 3),
-    "COMMIT of 2 appends to unbound tables" -> Cost(12, 26, 3),
-    "COMMIT of 2 appends, each after a foreign one" -> Cost(9, 21, 3),
-    "COMMIT of 2 appends that loses its number once" -> Cost(10, 26, 3),
-    "COMMIT of 1 append, SERIALIZABLE, that read another table" -> Cost(11, 14, 2),
+    "BEGIN that finishes an entry of 2 tables" -> Cost(15, 40),
+    "BEGIN that finishes a young entry of 2 tables" -> Cost(20, 45),
+    "first touch of an unbound table" -> Cost(2, 3),
+    "first touch of a bound table" -> Cost(2, 4),
+    "COMMIT of 1 append" -> Cost(7, 10, 2),
+    "COMMIT of 2 appends" -> Cost(7, 17, 3),
+    "COMMIT of 8 appends" -> Cost(7, 59, 9),
+    "COMMIT of 2 rewrites" -> Cost(7, 17, 3),
+    "COMMIT of a rewrite and an append" -> Cost(9, 17, 3),
+    "COMMIT of 2 rewrites with fences" -> Cost(12, 27, 3),
+    "COMMIT of 2 appends to unbound tables" -> Cost(11, 24, 3),
+    "COMMIT of 2 appends, each after a foreign one" -> Cost(8, 19, 3),
+    "COMMIT of 2 appends, each after 5 foreign ones" -> Cost(8, 27, 3),
+    "COMMIT of 2 appends that loses its number once" -> Cost(9, 28, 3),
+    "COMMIT of 1 append, SERIALIZABLE, that read another table" -> Cost(8, 13, 2),
     "ROLLBACK of 2 tables" -> Cost(0, 0, 3),
     "SELECT outside, of 2 bound tables" -> Cost(3, 3),
     "before a write outside, of a bound table" -> Cost(2, 2)
@@ -130,15 +132,17 @@ final class DepthSuite extends AnyFunSuite with BeforeAndAfterAll {
     () => s.lake.begin(s.db)
   }
 
-  costs("BEGIN that finishes an entry of 2 tables") { s =>
-    val other = s.client(new CommitSteps {
-      override def ordered(entry: CommitEntry): Unit = throw new Crash
-    })
-    val txn = s.lake.begin(other)
-    val written = s.append(txn)
-    intercept[Crash](other.commit(txn, written))
-    () => s.lake.begin(s.db)
-  }
+  for ((name, ageMs) <- Seq("an" -> 1000L, "a young" -> 0L))
+    costs(s"BEGIN that finishes $name entry of 2 tables") { s =>
+      val other = s.client(new CommitSteps {
+        override def ordered(entry: CommitEntry): Unit = throw new Crash
+      })
+      val txn = s.lake.begin(other)
+      val written = s.append(txn)
+      intercept[Crash](other.commit(txn, written))
+      s.lake.clock.advance(ageMs)
+      () => s.lake.begin(s.db)
+    }
 
   for ((name, isBound) <- Seq("an unbound" -> false, "a bound" -> true))
     costs(s"first touch of $name table", new Scene(isBound = isBound)) { s =>
@@ -161,11 +165,12 @@ final class DepthSuite extends AnyFunSuite with BeforeAndAfterAll {
 
   costsOfCommit("COMMIT of 2 appends to unbound tables", new Scene(isBound = false))(_.append(_))
 
-  costsOfCommit("COMMIT of 2 appends, each after a foreign one") { (s, txn) =>
-    val written = s.append(txn)
-    s.names.foreach(s.lake.foreign(_, s.lake.add("foreign")))
-    written
-  }
+  for ((name, foreign) <- Seq("a foreign one" -> 1, "5 foreign ones" -> 5))
+    costsOfCommit(s"COMMIT of 2 appends, each after $name") { (s, txn) =>
+      val written = s.append(txn)
+      for (t <- s.names; n <- 1 to foreign) s.lake.foreign(t, s.lake.add(s"foreign$n"))
+      written
+    }
 
   costs("COMMIT of 2 appends that loses its number once") { s =>
     val rival = s.lake.client()

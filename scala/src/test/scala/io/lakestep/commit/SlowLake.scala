@@ -36,7 +36,10 @@ private[lakestep] final class SlowLake(
   private val afterwards: Afterwards = stages =>
     time.begin(() => stages.foreach(stage => time.run(stage.toVector)))
 
-  /** Pins a table, and stages a commit with one new data file, and without some old ones. */
+  /**
+   * Pins a table, and stages a commit with one new data file, and without some old ones. What is staged
+   * is given to COMMIT, as a driver does.
+   */
   def change(
       db: Database,
       txn: BegunTransaction,
@@ -46,6 +49,11 @@ private[lakestep] final class SlowLake(
     val file = s"of-${txn.id}"
     lake.file(table, file)
     lake.stage(txn, table, pin.version, removed.map(lake.remove(_)) :+ lake.add(file): _*)
-    lake.written(table, pin.version).copy(stagedTo = pin.version + 1, pinnedAs = Some(pin))
+    val staged = lake.log(table).readStaged(txn.id, pin.version + 1)
+    lake.written(table, pin.version).copy(
+      stagedTo = pin.version + 1,
+      pinnedAs = Some(pin),
+      staged = staged.map(commit => commit.version -> commit.actions).toMap
+    )
   }
 }
