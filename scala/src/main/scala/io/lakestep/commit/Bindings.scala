@@ -76,19 +76,22 @@ private[commit] final class Bindings(
 
   private def put(table: TableRef, timeline: String): Binding = {
     val file = table.binding
-    val node = Json
-      .obj()
-      .put("timeline", timeline)
-      .put("log", ids.nextHex())
-      .put("path", table.uri)
+    val binding = Binding(timeline, ids.nextHex(), table)
+    val node =
+      Json.obj().put("timeline", timeline).put("log", binding.log).put("path", table.uri)
     stores.forPath(table.uri).putIfAbsent(file, (Json.text(node) + "\n").getBytes(UTF_8)) match {
+      case PutOutcome.Created =>
+        observer.bound(table)
+        known.put(table, binding)
+        binding
       case PutOutcome.Unknown(cause) if Bindings.read(stores, table).isEmpty =>
         throw Errors.caused("LAKESTEP_OUTCOME_UNKNOWN", cause, "file" -> file)
-      case _ => observer.bound(table)
+      case _ =>
+        observer.bound(table)
+        find(table).getOrElse(
+          throw Errors("LAKESTEP_TIMELINE_CORRUPT", "file" -> file, "reason" -> "it vanished")
+        )
     }
-    find(table).getOrElse(
-      throw Errors("LAKESTEP_TIMELINE_CORRUPT", "file" -> file, "reason" -> "it vanished")
-    )
   }
 
   /**

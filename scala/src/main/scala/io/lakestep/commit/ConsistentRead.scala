@@ -8,16 +8,21 @@ private[commit] final class ConsistentRead(env: Environment, pins: Pins) {
   import env.{timeline, stores, safeguards}
 
   def apply(seen: Map[TableRef, Long], notBelow: Map[TableRef, Long]): Map[TableRef, Long] = {
-    def bound = for {
-      path <- seen.keySet
-      binding <- bindingOf(path)
-      if timeline.existingId.contains(binding.timeline)
-    } yield path -> binding.log
-    val early = Option.unless(safeguards.timelineBeforeBindings)(bound)
     // After the versions: what is in them has its entry in this reading.
-    val view = if (timeline.existingId.isEmpty) timeline.known else timeline.refresh()
-    // After the reading: the tables of its entries are bound.
-    val logs = early.getOrElse(bound)
+    def read(): Any = if (timeline.existingId.nonEmpty) timeline.refresh()
+    val early =
+      if (safeguards.timelineBeforeBindings) bindingsOf(seen.keys.toVector, first = read _)
+      else bindingsOf(seen.keys.toVector)
+    if (!safeguards.timelineBeforeBindings) read()
+    val view = timeline.known
+    // After the reading: the tables of its entries are bound. A binding that was there before it is that
+    // of the table whose version was loaded, or of a later one.
+    val late =
+      if (safeguards.timelineBeforeBindings) bindingsOf((seen.keySet -- early.keySet).toVector)
+      else Map.empty
+    val logs = (early ++ late).collect {
+      case (path, b) if timeline.existingId.contains(b.timeline) => path -> b.log
+    }
     // What is finished after an unfinished entry has written none of its tables (5b), so only those
     // are read as they were before it. What was loaded may have been taken back since.
     def readPoint(log: String): ReadPoint = {
@@ -32,6 +37,16 @@ private[commit] final class ConsistentRead(env: Environment, pins: Pins) {
     seen ++ moved.map { case (path, log) =>
       path -> pins(readPoint(log), path, notBelow.getOrElse(path, -1L), "reader").version
     }
+  }
+
+  /** @param first what the calling thread does beside it */
+  private def bindingsOf(
+      tables: Vector[TableRef],
+      first: () => Any = () => ()): Map[TableRef, Binding] = {
+    val reads = tables.map(table => () => bindingOf(table).map(table -> _))
+    env.inParallel(first +: reads)(_()).collect { case Some((table: TableRef, b: Binding)) =>
+      table -> b
+    }.toMap
   }
 
   /** None where no transaction can be: a query may read such a store beside others. */
