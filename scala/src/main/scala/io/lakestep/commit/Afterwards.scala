@@ -65,17 +65,20 @@ final class Background(executor: Executor, most: Int, carry: Runnable => Runnabl
     room.acquireUninterruptibly()
     val added = ofTables.compute(
       table,
-      (_, before) => OfTable(run(Option(before).fold(Done)(_.done))(work), isAwaited)
+      (_, before) => {
+        val done = run(Option(before).fold(Done)(_.done))(work)
+        OfTable(done, if (isAwaited) done else Option(before).fold(Done)(_.awaited))
+      }
     )
     added.done.whenComplete((_, _) => { ofTables.remove(table, added); () })
     ()
   }
 
-  /** Waits for the work on a table that was added last, if that is awaited, at most so long. */
+  /** Waits for what is awaited of the work on a table, at most so long. */
   def await(table: => TableRef, timeoutMs: Long): Unit =
     if (!ofTables.isEmpty && !isOwn.get)
-      Option(ofTables.get(table)).filter(_.isAwaited).foreach { work =>
-        try work.done.get(timeoutMs, TimeUnit.MILLISECONDS)
+      Option(ofTables.get(table)).foreach { work =>
+        try work.awaited.get(timeoutMs, TimeUnit.MILLISECONDS)
         catch { case _: TimeoutException => () }
       }
 
@@ -105,5 +108,7 @@ final class Background(executor: Executor, most: Int, carry: Runnable => Runnabl
 private object Background {
   private val Done: CompletableFuture[Void] = CompletableFuture.completedFuture(null)
 
-  private final case class OfTable(done: CompletableFuture[Void], isAwaited: Boolean)
+  private final case class OfTable(
+      done: CompletableFuture[Void],
+      awaited: CompletableFuture[Void])
 }

@@ -8,13 +8,11 @@ private[commit] final class ConsistentRead(env: Environment, pins: Pins) {
   import env.{timeline, stores, safeguards}
 
   def apply(seen: Map[TableRef, Long], notBelow: Map[TableRef, Long]): Map[TableRef, Long] = {
+    def bound = bindingsOf(seen.keys.toVector)
     // After the versions: what is in them has its entry in this reading.
-    def read(): Any = if (timeline.existingId.nonEmpty) timeline.refresh()
-    val early =
-      if (safeguards.timelineBeforeBindings) bindingsOf(seen.keys.toVector, first = read _)
-      else bindingsOf(seen.keys.toVector)
-    if (!safeguards.timelineBeforeBindings) read()
-    val view = timeline.known
+    def read = if (timeline.existingId.isEmpty) timeline.known else timeline.refresh()
+    val (view, early) =
+      if (safeguards.timelineBeforeBindings) env.both(read, bound) else (bound, read).swap
     // After the reading: the tables of its entries are bound. A binding that was there before it is that
     // of the table whose version was loaded, or of a later one.
     val late =
@@ -39,15 +37,8 @@ private[commit] final class ConsistentRead(env: Environment, pins: Pins) {
     }
   }
 
-  /** @param first what the calling thread does beside it */
-  private def bindingsOf(
-      tables: Vector[TableRef],
-      first: () => Any = () => ()): Map[TableRef, Binding] = {
-    val reads = tables.map(table => () => bindingOf(table).map(table -> _))
-    env.inParallel(first +: reads)(_()).collect { case Some((table: TableRef, b: Binding)) =>
-      table -> b
-    }.toMap
-  }
+  private def bindingsOf(tables: Vector[TableRef]): Map[TableRef, Binding] =
+    env.inParallel(tables)(table => bindingOf(table).map(table -> _)).flatten.toMap
 
   /** None where no transaction can be: a query may read such a store beside others. */
   private def bindingOf(path: TableRef): Option[Binding] =

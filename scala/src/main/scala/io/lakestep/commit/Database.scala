@@ -1,5 +1,7 @@
 package io.lakestep.commit
 
+import scala.util.control.NonFatal
+
 import io.lakestep.{Clock, Errors, Ids}
 import io.lakestep.log.{DeletionVectors, StateReader, TableRef}
 import io.lakestep.storage.ObjectStores
@@ -55,8 +57,7 @@ final class Database private[lakestep] (
         if (timeline.existingId.isEmpty) timeline.known else timeline.refresh()
       } else {
         timeline.id
-        helping.all()
-        timeline.known
+        helping.all()._2
       }
     if (view.finished < request.notBefore) {
       val blocking = view.unfinished.headOption
@@ -168,8 +169,12 @@ final class Database private[lakestep] (
    * ROLLBACK of a transaction that has no entry: removes its staged commits and its REQUESTED file,
    * never a data file, once nothing else waits. Idempotent.
    */
-  def discard(txn: BegunTransaction, tables: Seq[TableRef]): Unit =
-    if (!txn.readOnly) env.cleanUp(txn.id, tables)
+  def discard(txn: BegunTransaction, tables: Seq[TableRef]): Unit = if (!txn.readOnly) {
+    // Nobody takes it for open any more.
+    try timeline.deleteRequested(txn.id)
+    catch { case NonFatal(_) => () }
+    env.cleanUp(txn.id, tables)
+  }
 
   /** Tells the listener; never throws. */
   def tell(event: TransactionEvent): Unit = env.tell(event)
@@ -203,7 +208,8 @@ final class Database private[lakestep] (
 
   /** Finishes everything that is unfinished, oldest first. Any number of clients may do it at once. */
   def recover(): RecoveryReport =
-    if (timeline.existingId.isEmpty) RecoveryReport(Vector.empty, Vector.empty) else helping.all()
+    if (timeline.existingId.isEmpty) RecoveryReport(Vector.empty, Vector.empty)
+    else helping.all()._1
 
   /**
    * Step 12: finishes the entries that write this table, before a statement outside a transaction

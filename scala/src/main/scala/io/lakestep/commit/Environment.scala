@@ -120,16 +120,16 @@ private[commit] final class Environment(
     if (options.syncDataFiles) files.foreach(file => stores.forPath(file).force(file))
 
   /**
-   * Removes the staged commits of a transaction that has ended, and then its REQUESTED file, never a
-   * data file. Idempotent.
+   * Removes the staged commits of a transaction that has ended, never a data file, and does `more`
+   * then. Idempotent; nobody waits for it.
    */
-  def cleanUp(transaction: String, tables: Seq[TableRef]): Unit = {
+  def cleanUp(transaction: String, tables: Seq[TableRef], more: (() => Unit)*): Unit = {
     def remove(table: TableRef): Unit =
       stores.forPath(table.uri).deleteFolder(table.staging(transaction))
     options.afterwards(
       Seq(() => observer.beforeCleanUp(transaction)),
       tables.map(table => () => remove(table)),
-      Seq(() => timeline.deleteRequested(transaction))
+      more
     )
   }
 

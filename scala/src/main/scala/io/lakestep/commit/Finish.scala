@@ -211,7 +211,11 @@ private[commit] final class Finish(env: Environment) {
 
   /** Removes what nobody needs any more. */
   private def cleanUp(entry: CommitEntry): Unit =
-    env.cleanUp(entry.transaction.id, entry.tables.map(_.path))
+    env.cleanUp(
+      entry.transaction.id,
+      entry.tables.map(_.path),
+      () => timeline.deleteRequested(entry.transaction.id)
+    )
 }
 
 private object Finish {

@@ -4,13 +4,17 @@ import scala.util.control.NonFatal
 
 import io.lakestep.LakestepException
 import io.lakestep.log.TableRef
+import io.lakestep.timeline.TimelineView
 
 /** Finishes entries of others: all of them at BEGIN and RECOVER, those of a table before a write. */
 private[commit] final class Helping(env: Environment, finish: Finish) {
   import env.{timeline, stores}
 
-  /** Helps oldest first; an entry that cannot be finished does not keep others from it. */
-  def all(): RecoveryReport = {
+  /**
+   * Helps oldest first; an entry that cannot be finished does not keep others from it. With the
+   * timeline as it is then.
+   */
+  def all(): (RecoveryReport, TimelineView) = {
     val view = timeline.refresh()
     val results = finish.leftOpen(view.unfinished).flatMap { entry =>
       view.status(entry.number).map { status =>
@@ -24,11 +28,11 @@ private[commit] final class Helping(env: Environment, finish: Finish) {
         })
       }
     }
-    if (results.nonEmpty) timeline.refresh()
-    RecoveryReport(
+    val report = RecoveryReport(
       results.collect { case (entry, Right(finished)) => entry -> finished },
       results.collect { case (entry, Left(cause)) => entry -> cause }
     )
+    report -> (if (view.unfinished.isEmpty) view else timeline.refresh())
   }
 
   /** Step 12, writing: whether an entry that writes the table was unfinished. */

@@ -101,10 +101,14 @@ private[commit] final class Order(
           case Put.Ours(isDurable, atHead) =>
             Ordered.Placed(entry, found.staged.map(_.changes), isDurable, atHead, tries)
           case Put.Unclear(cause) => Ordered.Unclear(cause)
-          case Put.Theirs if clock.steadyMs() - sinceMs >= options.longestWaitMs =>
+          case Put.Theirs
+              if tries >= Order.LeastTries && clock.steadyMs() - sinceMs >= options.longestWaitMs =>
             Ordered.Conflicting(Conflict.overEntry(Rule.CommitTimeout, entry.number))
           case Put.Theirs =>
-            val now = timeline.known
+            // What cannot be read ends COMMIT: it is somebody else's entry.
+            val known = timeline.known
+            val now =
+              if (known.next > entry.number) known else timeline.refreshEntries(Order.Ahead)
             order(work, now, Some(found).filter(stillHolds(_, now)), sinceMs, tries + 1)
         }
     }
@@ -238,6 +242,9 @@ private object Order {
 
   /** How many numbers a COMMIT reads at once when it has lost one. */
   val Ahead = 4
+
+  /** How often a number is lost before COMMIT gives up, however little time it has. */
+  val LeastTries = 50
 
   /** For how long what the logs said need not be asked again. */
   val HoldsMs = 1000L

@@ -26,14 +26,20 @@ private[commit] final class Stage(env: Environment, bindings: Bindings) {
       txn: BegunTransaction,
       tables: Vector[WrittenTable]): Vector[Either[Conflict, Staged]] = {
     val slots = for (table <- tables; v <- table.pin + 1 to table.stagedTo) yield table -> v
-    val unknown = slots.filter { case (table, version) => !table.staged.contains(version) }
+    // Before a table gets a binding, it is looked at: it may have been deleted.
+    val unknown = slots.filter { case (table, version) =>
+      !table.staged.contains(version) || bindings.lastKnown(table.path).isEmpty
+    }
     val read = unknown.map { case (table, version) => table.path -> version }
       .zip(env.inParallel(unknown) { case (table, version) =>
         env.log(table.path).readStaged(txn.id, version)
       }).toMap
     env.inParallel(tables) { table =>
       val commits = (table.pin + 1 to table.stagedTo).toVector.map { version =>
-        table.staged.get(version).map(LogCommit(version, _)).orElse(read((table.path, version)))
+        read.getOrElse(
+          (table.path, version),
+          table.staged.get(version).map(LogCommit(version, _))
+        )
       }
       if (commits.forall(_.isDefined)) Right(flatten(txn, table, commits.flatten))
       else Left(Conflict.overTable(Rule.TableGone, table.name, table.path))

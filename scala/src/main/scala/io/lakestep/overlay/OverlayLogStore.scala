@@ -86,9 +86,10 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
                 staging.refused(log.getParent.toString, version, before)
                 throw exists
             }
-            staging.learn(log.getParent.toString, version, effect, bytes)
-            // To ask for it is one request more there, and Delta does.
+            staging.learn(log.getParent.toString, version, effect)
+            // To ask for it is one request more there: Delta does, and COMMIT.
             if (!HadoopStores.hasFolders(fs)) {
+              staging.keep(log.getParent.toString, version, bytes)
               val now = System.currentTimeMillis()
               val blockSize = fs.getDefaultBlockSize(staged)
               val status =

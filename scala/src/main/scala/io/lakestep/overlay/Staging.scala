@@ -65,10 +65,15 @@ final class Staging private (segment: String) {
         versions = before.fold(versions - table)(versions.updated(table, _))
     }
 
-  /** What a staged commit does, and how it was written, once it is. */
-  def learn(table: String, version: Long, effect: StagedEffect, text: Array[Byte]): Unit =
+  /** What a staged commit does, once it is written. */
+  def learn(table: String, version: Long, effect: StagedEffect): Unit = synchronized {
+    effects = effects.updated((table, version), effect)
+    texts = texts - ((table, version))
+  }
+
+  /** How it was written, unless that is too much. */
+  private[overlay] def keep(table: String, version: Long, text: Array[Byte]): Unit =
     synchronized {
-      effects = effects.updated((table, version), effect)
       val others = texts - ((table, version))
       val isLittle =
         others.valuesIterator.map(_.length.toLong).sum + text.length <= Staging.MostText

@@ -92,11 +92,12 @@ final class Timeline(
   /**
    * The timeline as it is now: everything that was put before this call. Where an entry in it is
    * finished, so is every earlier one that it had to follow: ends are looked for once all entries are
-   * known.
+   * known. It is what this call has read: what other threads learn meanwhile need not be so.
    */
   def refresh(): TimelineView = {
-    val entries = read(ahead = 1)
-    cache.updateAndGet(_.merge(withEnds(entries)))
+    val whole = withEnds(read(ahead = 1))
+    learn(_.merge(whole))
+    whole
   }
 
   /**

@@ -4,7 +4,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 
 import org.apache.spark.sql.delta.lakestep.{
-  AutoCompaction, CatalogUpdate, DeltaHousekeeping, PublishedChecksums, SparkInternals
+  AutoCompaction, CatalogUpdate, DeltaHousekeeping, SparkInternals
 }
 import io.lakestep.commit.CommitOutcome
 import io.lakestep.log.{LogCommit, StatementKind}
@@ -50,7 +50,7 @@ private[transaction] object AfterCommit {
       )
   }
 
-  /** Whoever reads a table in this process waits for its checksum, where that takes no Spark job. */
+  /** Whoever reads a table in this process waits for its checksum, where that is only to be put. */
   private def putChecksums(
       session: SparkSession,
       transaction: Transaction,
@@ -58,10 +58,16 @@ private[transaction] object AfterCommit {
     val stores = Databases.quickStores(session, transaction.database)
     val id = transaction.id
     transaction.database.atOnce(tables) { case Published(table, versions, put) =>
-      val isSmall = !table.snapshot.exists(PublishedChecksums.isReconstructed)
-      val work =
-        DeltaHousekeeping.checksums(session, stores, table.base, table.snapshot, id, versions, put)
-      Databases.background.inOrder(table.ref, isAwaited = isSmall)(work())
+      val (ref, base, pinned) = (table.ref, table.base, table.snapshot)
+      def after(work: () => Unit, isAwaited: Boolean): Unit =
+        Databases.background.inOrder(ref, isAwaited)(work())
+      DeltaHousekeeping.checksums(session, stores, base, pinned, id, versions, put) match {
+        case Left(write) => after(write, isAwaited = false)
+        case Right(put) =>
+          after(put, isAwaited = true)
+          // Not awaited: whoever waits for the checksum may hold the log that this reads.
+          after(() => DeltaHousekeeping.learn(session, base), isAwaited = false)
+      }
     }
   }
 

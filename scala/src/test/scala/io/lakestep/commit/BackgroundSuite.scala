@@ -70,6 +70,17 @@ final class BackgroundSuite extends AnyFunSuite with BeforeAndAfterAll with Time
     assert(s.isFlushed && s.told == Vector("not held up"))
   }
 
+  test("who waits for a table does not wait for what follows, and nobody needs") {
+    val s = new Scene
+    val gate = new CountDownLatch(1)
+    s.background.inOrder(a, isAwaited = true)(s.say("needed")())
+    s.background.inOrder(a, isAwaited = false)(gate.await())
+    s.background.await(a, 30000)
+    assert(s.told == Vector("needed") && !s.background.flush(1))
+    gate.countDown()
+    assert(s.isFlushed)
+  }
+
   test("work is done with what was its caller's, also when another thread starts it") {
     val session = new ThreadLocal[String]
     val s = new Scene(carry = work => {

@@ -696,6 +696,31 @@ final class CommitSuite extends AnyFunSuite {
     }
   }
 
+  test("an entry of a newer client takes the number of a COMMIT: an error that names it, at once") {
+    val s = scene()
+    var tries = 0
+    val db = s.lake.client(new CommitSteps {
+      override def beforeOrder(entry: CommitEntry): Unit = {
+        tries += 1
+        s.lake.store.putIfAbsent(
+          f"${s.lake.root}/timeline/${entry.number}%020d.json",
+          """{"kind":"commit","number":1,"previous":"","requiredFeatures":["future"]}""".getBytes
+        )
+        ()
+      }
+    })
+    val error = intercept[LakestepException](s.run(db))
+    assert(error.getMessage.contains("future") && tries == 1)
+    assert(s.lake.head("A") == 0 && s.lake.head("B") == 0)
+  }
+
+  test("with no time at all a COMMIT tries fifty numbers") {
+    val s = scene()
+    val options = DatabaseOptions(syncDataFiles = false, longestWaitMs = 0)
+    val outcome = s.run(losing(s, 49, 1, options))
+    assert(outcome.asInstanceOf[CommitOutcome.Committed].tries == 50)
+  }
+
   test("the later of two transactions on one file conflicts; on other tables it overlaps freely") {
     val lake = Lake.inMemory()
     Seq("A", "B").foreach(t => lake.create(t, "f1", "f2"))

@@ -137,4 +137,50 @@ final class ConsistentReadSuite extends AnyFunSuite {
     s.run(CommitSteps.Silent)
     assert(versions(s.lake, heads(s.lake)) == Seq(1L, 1L))
   }
+
+  test("a query reads a transaction whole while another thread of its process loses numbers") {
+    val lake = Lake.inMemory()
+    Seq("A", "B", "C", "D").foreach(t => lake.create(t, t.toLowerCase + "1"))
+    val options = DatabaseOptions(syncDataFiles = false)
+    // Entry 1 stays unfinished.
+    val dying = lake.client(new CommitSteps {
+      override def ordered(entry: CommitEntry): Unit = throw new Crash
+    })
+    val d = lake.begin(dying)
+    lake.stage(d, "D", 0, lake.add("d2"))
+    intercept[Crash](dying.commit(d, Seq(lake.written("D", 0))))
+    lake.store.delete(lake.netActions("D", d.id))
+
+    val other = lake.client(options = options)
+    def append(tables: String*): Unit = {
+      val t = lake.begin(other)
+      tables.foreach(n => lake.stage(t, n, 0, lake.add(s"$n-${t.id}")))
+      val done = other.commit(t, tables.map(n => lake.written(n, 0).copy(stagedTo = 1L)))
+      assert(done.isInstanceOf[CommitOutcome.Committed], done)
+    }
+    val others = Once { append("A", "B"); append("A", "C") }
+    // The process of the reader: one of its threads commits over C.
+    val db = lake.client(
+      new CommitSteps { override def beforeOrder(entry: CommitEntry): Unit = others() },
+      options = options
+    )
+    val mine = lake.begin(db)
+    lake.stage(mine, "C", 0, lake.add("mine"))
+    val commit = Once {
+      val done = db.commit(mine, Seq(lake.written("C", 0).copy(stagedTo = 1L)))
+      assert(done.isInstanceOf[CommitOutcome.Committed], done)
+    }
+    val seen = Seq("A", "B", "C").map(t => lake.path(t) -> lake.head(t)).toMap
+    lake.memory.interceptGet = { (path, get) =>
+      val found = get()
+      if (path.endsWith("00000000000000000001.outcome.json")) commit()
+      found
+    }
+    val read = db.consistent(seen)
+    // By its marks: whether each holds entry 3.
+    val marks = Seq("A", "C").map { t =>
+      t -> (0L to read(lake.path(t))).flatMap(v => lake.log(t).read(v)).flatMap(_.mark).map(_.entry)
+    }.toMap
+    assert(marks("A").contains(3L) == marks("C").contains(3L))
+  }
 }

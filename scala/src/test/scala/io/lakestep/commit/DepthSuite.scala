@@ -33,12 +33,12 @@ final class DepthSuite extends AnyFunSuite with BeforeAndAfterAll {
     "COMMIT of 2 rewrites" -> Cost(7, 17, 3),
     "COMMIT of a rewrite and an append" -> Cost(9, 17, 3),
     "COMMIT of 2 rewrites with fences" -> Cost(12, 27, 3),
-    "COMMIT of 2 appends to unbound tables" -> Cost(10, 22, 3),
+    "COMMIT of 2 appends to unbound tables" -> Cost(11, 24, 3),
     "COMMIT of 2 appends, each after a foreign one" -> Cost(8, 19, 3),
     "COMMIT of 2 appends, each after 5 foreign ones" -> Cost(8, 27, 3),
     "COMMIT of 2 appends that loses its number once" -> Cost(9, 28, 3),
     "COMMIT of 1 append, SERIALIZABLE, that read another table" -> Cost(8, 13, 2),
-    "ROLLBACK of 2 tables" -> Cost(0, 0, 3),
+    "ROLLBACK of 2 tables" -> Cost(1, 1, 2),
     "SELECT outside, of 2 bound tables" -> Cost(1, 3),
     "before a write outside, of a bound table" -> Cost(2, 2)
   )

@@ -194,4 +194,22 @@ final class DroppedTableSuite extends AnyFunSuite {
     val pinned = db.pin(s.lake.begin(db), s.lake.path("A"), -1L)
     assert(db.pin(s.lake.begin(db), s.lake.path("A"), pinned + 3) == pinned)
   }
+
+  test(
+    "COMMIT leaves nothing where a table was that nobody had bound, also by staged commits it knows"
+  ) {
+    for (isKnown <- Seq(false, true)) {
+      val lake = Lake.inMemory()
+      lake.create("A", "a1")
+      val db = lake.client(options = DatabaseOptions(syncDataFiles = false))
+      val txn = lake.begin(db)
+      lake.stage(txn, "A", 0, lake.add("a2"))
+      val staged = lake.log("A").readStaged(txn.id, 1).map(c => c.version -> c.actions).toMap
+      val written = lake.written("A", 0).copy(staged = if (isKnown) staged else Map.empty)
+      lake.drop("A")
+      assert(conflict(db.commit(txn, Seq(written))) == Rule.TableGone)
+      db.discard(txn, Seq(lake.path("A")))
+      assert(lake.memory.paths.filter(_.startsWith(lake.path("A").uri)).isEmpty)
+    }
+  }
 }

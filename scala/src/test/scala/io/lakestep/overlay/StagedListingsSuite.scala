@@ -92,7 +92,7 @@ class StagedListingsSuite extends AnyFunSuite {
     val staging = transaction()
     def staged(version: Long): Unit = {
       stage(staging, version)
-      staging.learn(table, version, StagedEffect.none, Array.emptyByteArray)
+      staging.learn(table, version, StagedEffect.none)
     }
     staged(5)
     staging.record(table, 6)
@@ -129,17 +129,17 @@ class StagedListingsSuite extends AnyFunSuite {
     val staging = transaction()
     for (version <- 5L to 6L) {
       stage(staging, version)
-      staging.learn(table, version, StagedEffect.none, text(s"a$version"))
+      staging.keep(table, version, text(s"a$version"))
     }
-    staging.learn("file:/other", 1, StagedEffect.none, text("other"))
+    staging.keep("file:/other", 1, text("other"))
     assert(staging.commitsOf(table).keySet == Set(5L, 6L))
     staging.cutBack(table, pin = 4, keep = 5)
     assert(staging.commitsOf(table).keySet == Set(5L))
-    staging.learn(table, 6, StagedEffect.none, text("again"))
+    staging.keep(table, 6, text("again"))
     val again = staging.commitsOf(table)(6).map(action => Json.text(action.node))
     assert(again.mkString.contains("again"))
     // One that is too long is read from the store; it takes nothing of the others.
-    staging.learn(table, 6, StagedEffect.none, new Array[Byte](Staging.MostText))
+    staging.keep(table, 6, new Array[Byte](Staging.MostText))
     assert(staging.commitsOf(table).keySet == Set(5L))
     staging.stopRemembering()
     assert(staging.commitsOf(table).isEmpty)

@@ -44,7 +44,8 @@ object DeltaHousekeeping extends Logging {
     }
 
   /**
-   * The work that writes the checksums of the versions that a transaction published.
+   * The work that writes the checksums of the versions that a transaction published: with their content,
+   * when only puts are left, or without.
    *
    * @param stores for what need not survive a crash of the machine
    * @param pinned the session's own snapshot of the pin, where it has one
@@ -58,7 +59,7 @@ object DeltaHousekeeping extends Logging {
       pinned: Option[Snapshot],
       transaction: String,
       versions: Seq[Long],
-      known: Seq[LogCommit]): () => Unit = {
+      known: Seq[LogCommit]): Either[() => Unit, () => Unit] = {
     def orNot(work: => Unit): Unit =
       logged(s"No checksums of $table at versions ${versions.mkString(", ")}")(work)
     def made(log: DeltaLog) = new PublishedChecksums(
@@ -74,16 +75,16 @@ object DeltaHousekeeping extends Logging {
           checksums.derived(versions, known).map(sums => () => checksums.put(sums))
         }
       catch { case NonFatal(_) => None }
-    // Whoever reads the table next in this process need not read it first.
-    def learn(): Unit = if (!session.sparkContext.isStopped) {
-      DeltaLog.forTable(session, table).update()
-      ()
-    }
-    early match {
-      case Some(put) => () => orNot { put(); learn() }
-      case None => () => orNot(made(DeltaLog.forTable(session, table)).write(versions))
+    early.map(put => () => orNot(put())).toRight { () =>
+      orNot(made(DeltaLog.forTable(session, table)).write(versions))
     }
   }
+
+  /** Whoever reads the table next in this process need not read its log first. */
+  def learn(session: SparkSession, table: Path): Unit =
+    logged(s"The log of $table was not read") {
+      if (!session.sparkContext.isStopped) DeltaLog.forTable(session, table).update()
+    }
 
   /**
    * Writes a checkpoint where one is due. A fence among the versions counts, too: else a table in
