@@ -88,8 +88,8 @@ private[commit] final class Publish(env: Environment) {
   }
 
   /**
-   * @param isAtHead whether the log has just been seen to end with the base: if others were quicker, the slot is taken, or the
-   *   listing after the put tells
+   * @param isAtHead whether the log has just been seen to end with the base: if others were quicker, the
+   *   slot is taken, or the listing after the put tells
    */
   def apply(
       entry: CommitEntry,

@@ -22,7 +22,8 @@ package io.lakestep.commit
  *   first transaction of two tables is read by halves
  * @param readsForgotten reading entries again that are no longer in memory: a long transaction reads a
  *   torn snapshot
- * @param looksAgain validating again when an entry that took our number writes our tables: it is overwritten
+ * @param looksAgain validating again when an entry that took our number writes our tables: ours aborts
+ *   needlessly after the order point
  * @param checksKeptPins pinning again what a re-run keeps: it reads two snapshots
  */
 private[lakestep] final case class Safeguards(

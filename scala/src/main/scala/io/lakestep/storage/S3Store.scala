@@ -65,8 +65,7 @@ private[lakestep] object S3Store {
 
   /** A file whole, by one request; None where that cannot be had, or where it is longer. */
   def small(fs: FileSystem, file: Path, most: Int): Option[Array[Byte]] =
-    try S3Object(fs, file, most)
-    catch { case _: LinkageError => None }
+    ifAny(S3Object(fs, file, most))
 
   /** The files at any depth below a folder. */
   private def below(fs: FileSystem, folder: Path): Vector[Path] = {
@@ -98,10 +97,9 @@ private[lakestep] object S3Store {
     orElse(S3Listing(fs, folder, from))(HadoopStore.listFrom(fs, folder, from))
 
   /** The internals of s3a are others in another version. */
-  private def orElse[A](byKey: => Option[A])(asAny: => A): A = {
-    val found =
-      try byKey
-      catch { case _: LinkageError => None }
-    found.getOrElse(asAny)
-  }
+  private def orElse[A](byKey: => Option[A])(asAny: => A): A = ifAny(byKey).getOrElse(asAny)
+
+  private def ifAny[A](byKey: => Option[A]): Option[A] =
+    try byKey
+    catch { case _: LinkageError => None }
 }

@@ -13,9 +13,9 @@ import io.lakestep.storage.{ObjectStore, PutOutcome}
  *
  * The first reading begins at the newest checkpoint and lists what follows, so that a hole is found;
  * further ones ask for the next number, if that is taken for more of them at once, and for the end of
- * each entry that had none. What is kept in
- * memory is the snapshot and the recent entries. Every entry that is read is checked against the
- * hash of the one before it. A file that is corrupt, half-written or out of the chain:
+ * each entry that had none. What is kept in memory is the snapshot and the recent entries. Every entry
+ * that is read is checked against the hash of the one before it. A file that is corrupt, half-written
+ * or out of the chain:
  * LAKESTEP_TIMELINE_CORRUPT, naming the file. Any number of threads may use one timeline.
  *
  * @param root the folder with `format.json`

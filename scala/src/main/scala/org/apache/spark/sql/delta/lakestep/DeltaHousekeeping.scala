@@ -44,8 +44,9 @@ object DeltaHousekeeping extends Logging {
     }
 
   /**
-   * The work that writes the checksums of the versions that a transaction published: with their content,
-   * when only puts are left, or without.
+   * The work that writes the checksums of the versions that a transaction published. On the right their
+   * content is derived already, and only puts are left; on the left it has to read the log, and may run
+   * Spark jobs.
    *
    * @param stores for what need not survive a crash of the machine
    * @param pinned the session's own snapshot of the pin, where it has one
