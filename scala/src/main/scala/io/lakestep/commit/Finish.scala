@@ -149,7 +149,7 @@ private[commit] final class Finish(env: Environment) {
             entry.number,
             hash,
             clock.nowMs(),
-            votes.collect { case Vote.Published(s) => s }
+            votes.collect { case Vote.Published(slots, _) => slots }
           )
       }
       if (conflict.isDefined && !safeguards.decidesFirst)
@@ -184,12 +184,14 @@ private[commit] final class Finish(env: Environment) {
         val (guarded, open) = capable.partition(i => isReserved(i) || entry.tables(i).closed)
         Vector(open, guarded, appends)
       } else Vector(all.reverse)
+    val walks = fences.zip(reserved).collect { case (i, Vote.Published(_, Some(w))) => i -> w }.toMap
+    def isAtEnd(i: Int) = if (isReserved(i)) walks.contains(i) else atHead(i)
     if (!reserved.forall(isIn)) reserved
     else
       groups.foldLeft(Vector.empty[(Int, Vote)]) { (votes, group) =>
         if (votes.forall(v => isIn(v._2)))
           votes ++ env.inParallel(group) { i =>
-            i -> publish(entry, i, changes(i), atHead(i) && !isReserved(i), tell(i, _))
+            i -> publish(entry, i, changes(i), isAtEnd(i), walks.get(i), tell(i, _))
           }
         else votes
       }.sortBy(_._1).map(_._2)

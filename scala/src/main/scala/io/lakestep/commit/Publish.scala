@@ -16,13 +16,36 @@ private[commit] sealed trait Vote
 
 private[commit] object Vote {
 
-  /** Every part is in the log; slots whose commits were cleaned up meanwhile are left out. */
-  final case class Published(slots: Vector[Long]) extends Vote
+  /**
+   * Every part is in the log; slots whose commits were cleaned up meanwhile are left out.
+   *
+   * @param walk where the walk ended, if the log was seen to end there with a part of this client
+   */
+  final case class Published(slots: Vector[Long], walk: Option[Walk] = None) extends Vote
   final case class Conflicting(conflict: Conflict) extends Vote
 
   /** A close, an undo, or a later entry stands in the log: an outcome exists, and is obeyed. */
   final case class Decided(conflict: Conflict) extends Vote
 }
+
+/**
+ * Where a walk through a log is.
+ *
+ * @param cursor every commit up to here has been looked at
+ * @param at how the commit file of the cursor was listed, if it was
+ * @param part the next part to put
+ * @param reads what the transaction has read, and where others have moved it
+ * @param put slots that this client itself has put
+ */
+private[commit] final case class Walk(
+    cursor: Long,
+    at: Option[SlotStamp],
+    part: Int,
+    slots: Vector[Long],
+    previousMs: Option[Long],
+    rowIdHighWaterMark: Option[Long],
+    reads: Option[ReadSet],
+    put: Set[Long] = Set.empty)
 
 /**
  * Step 7 for one table: walks its log from the base and puts what is missing at the head.
@@ -32,25 +55,6 @@ private[commit] object Vote {
  */
 private[commit] final class Publish(env: Environment) {
   import env.{timeline, stores, states, clock, observer, options, safeguards}
-
-  /**
-   * Where a walk is.
-   *
-   * @param cursor every commit up to here has been looked at
-   * @param at how the commit file of the cursor was listed, if it was
-   * @param part the next part to put
-   * @param reads what the transaction has read, and where others have moved it
-   * @param put slots that this client itself has put
-   */
-  private case class Walk(
-      cursor: Long,
-      at: Option[SlotStamp],
-      part: Int,
-      slots: Vector[Long],
-      previousMs: Option[Long],
-      rowIdHighWaterMark: Option[Long],
-      reads: Option[ReadSet],
-      put: Set[Long] = Set.empty)
 
   /**
    * @param last the part after which the work is done: 0, the fence, or the table's last one
@@ -88,16 +92,18 @@ private[commit] final class Publish(env: Environment) {
   }
 
   /**
-   * @param isAtHead whether the log has just been seen to end with the base: if others were quicker, the
-   *   slot is taken, or the listing after the put tells
+   * @param isAtHead whether the log has just been seen to end with the base, or where the walk is: if
+   *   others were quicker, the slot is taken, or the listing after the put tells
+   * @param from where the walk through the fence ended, if it is known
    */
   def apply(
       entry: CommitEntry,
       index: Int,
       changes: => NetChanges,
       isAtHead: Boolean,
+      from: Option[Walk] = None,
       tell: LogCommit => Unit = _ => ()): Vote =
-    walk(Job(entry, index, entry.tables(index).parts, () => changes, tell), isAtHead)
+    walk(Job(entry, index, entry.tables(index).parts, () => changes, tell), isAtHead, from)
 
   /** The data files of the parts that are not in the log yet; puts nothing. */
   def missing(entry: CommitEntry, index: Int, changes: => NetChanges): Vector[String] = {
@@ -117,11 +123,12 @@ private[commit] final class Publish(env: Environment) {
       changes: => NetChanges,
       isAtHead: Boolean,
       tell: LogCommit => Unit): Vote =
-    walk(Job(entry, index, last = 0, () => changes, tell), isAtHead)
+    walk(Job(entry, index, last = 0, () => changes, tell), isAtHead, None)
 
-  private def walk(job: Job, isAtHead: Boolean): Vote = {
+  private def walk(job: Job, isAtHead: Boolean, from: Option[Walk]): Vote = {
     val (attempts, unclear) = (options.publishAttempts, options.putAttempts)
-    try loop(job, start(job.table), attempts, unclear, isAtHead && safeguards.listsFirst)
+    val begin = from.getOrElse(start(job.table))
+    try loop(job, begin, attempts, unclear, isAtHead && safeguards.listsFirst)
     // What was staged went with the table.
     catch { case NonFatal(_) if env.isAnotherLog(job.table) => gone(job) }
   }
@@ -137,10 +144,10 @@ private[commit] final class Publish(env: Environment) {
   )
 
   /** The vote, once every commit that it counts on is durable, also those that others put. */
-  private def published(job: Job, walk: Walk): Vote = {
+  private def published(job: Job, walk: Walk, ended: Option[Walk] = None): Vote = {
     val theirs = walk.slots.filterNot(walk.put)
     env.keep(theirs.map(job.table.path.slot(_)): _*)
-    Vote.Published(walk.slots)
+    Vote.Published(walk.slots, ended)
   }
 
   @tailrec
@@ -175,8 +182,9 @@ private[commit] final class Publish(env: Environment) {
               job.tell(commit)
               val next = after(walk, commit, now.slot(slot))
                 .copy(part = walk.part + 1, slots = walk.slots :+ slot, put = walk.put + slot)
-              if (walk.part == job.last) published(job, next)
-              else loop(job, next, attempts - 1, unclear, isAtHead = false)
+              val isLast = now.head.contains(slot) && safeguards.listsFirst
+              if (walk.part < job.last) loop(job, next, attempts - 1, unclear, isLast)
+              else published(job, next, Option.when(isLast)(next))
             }
           case PutOutcome.AlreadyExists => loop(job, walk, attempts - 1, unclear, isAtHead = false)
           case PutOutcome.Unknown(cause) =>

@@ -32,7 +32,7 @@ final class DepthSuite extends AnyFunSuite with BeforeAndAfterAll {
     "COMMIT of 8 appends" -> Cost(7, 59, 9),
     "COMMIT of 2 rewrites" -> Cost(7, 17, 3),
     "COMMIT of a rewrite and an append" -> Cost(9, 17, 3),
-    "COMMIT of 2 rewrites with fences" -> Cost(12, 27, 3),
+    "COMMIT of 2 rewrites with fences" -> Cost(9, 21, 3),
     "COMMIT of 2 appends to unbound tables" -> Cost(11, 24, 3),
     "COMMIT of 2 appends, each after a foreign one" -> Cost(8, 19, 3),
     "COMMIT of 2 appends, each after 5 foreign ones" -> Cost(8, 27, 3),
