@@ -44,7 +44,7 @@ VARIABLES = "settings.md#environment-variables"
 # The public names but for the exceptions, by section.
 SECTIONS = {
     "Sessions": ["configure", "jar_path"],
-    "Transactions": ["transaction", "run", "recover", "Transaction", "Recovered"],
+    "Transactions": ["transaction", "run", "recover", "Transaction", "Savepoint", "Recovered"],
 }
 
 EXCEPTIONS_HEAD = """\

@@ -12,8 +12,10 @@ singleStatement
     | begin SEMICOLON* EOF                                                  #beginTransaction
     | COMMIT (WORK | TRANSACTION)? SEMICOLON* EOF                           #commitTransaction
     | ROLLBACK (WORK | TRANSACTION)? SEMICOLON* EOF                         #rollbackTransaction
-    | (savepoint | rollbackTo | releaseSavepoint) SEMICOLON* EOF            #savepoints
-    | BEGIN ATOMIC .*? EOF                                                  #atomicBlock
+    | SAVEPOINT name=identifier SEMICOLON* EOF                              #setSavepoint
+    | rollbackTo SEMICOLON* EOF                                             #rollbackToSavepoint
+    | RELEASE SAVEPOINT? name=identifier SEMICOLON* EOF                     #releaseSavepoint
+    | BEGIN atomic=ATOMIC .*? EOF                                           #atomicBlock
     | SET TRANSACTION characteristics SEMICOLON* EOF                        #setTransaction
     | SHOW TRANSACTIONS SEMICOLON* EOF                                      #showTransactions
     | (DESCRIBE | DESC) TRANSACTION id=STRING SEMICOLON* EOF                #describeTransaction
@@ -49,16 +51,8 @@ blockEnd
     | ROLLBACK (WORK | TRANSACTION)?                                        #blockRollback
     ;
 
-savepoint
-    : SAVEPOINT name=identifier
-    ;
-
 rollbackTo
     : ROLLBACK (WORK | TRANSACTION)? TO SAVEPOINT? name=identifier
-    ;
-
-releaseSavepoint
-    : RELEASE SAVEPOINT? name=identifier
     ;
 
 /* One statement of a block: a Spark script with its own semicolons, or everything up to the next one. */

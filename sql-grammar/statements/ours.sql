@@ -134,22 +134,25 @@ BEGIN; INSERT INTO a VALUES (1)
 # unfinished
 BEGIN tx1; INSERT INTO a VALUES (1); SELECT 1;
 
-# savepoint
+# savepoint a
 SAVEPOINT a
 
-# savepoint
+# savepoint a b
 savepoint `a b`;
 
-# savepoint
+# savepoint it`s 😀
+SAVEPOINT `it``s 😀`
+
+# rollback to a
 ROLLBACK TO a
 
-# savepoint
+# rollback to a
 ROLLBACK WORK TO SAVEPOINT a;
 
-# savepoint
+# release a
 RELEASE a
 
-# savepoint
+# release a
 RELEASE SAVEPOINT a
 
 # block commit 3

@@ -51,6 +51,35 @@ def test_block_that_lost_runs_again_on_what_the_other_wrote(drivers, tmp_path, s
     assert lake.requested() == set()
 
 
+def test_atomic_block_that_lost_runs_again_with_its_variables_and_savepoints(drivers, tmp_path):
+    [driver] = drivers(1)
+    lake = Lake(tmp_path, 2)
+    script = f"""
+        BEGIN ATOMIC
+          DECLARE n INT DEFAULT 0;
+          {lake.sql(UPDATE)[1]};
+          SET n = n + 1;
+          SAVEPOINT s;
+          {lake.sql("UPDATE {} SET v = 'gone'")[0]};
+          ROLLBACK TO s;
+          {lake.sql("UPDATE {} SET v = concat(v, '+', n) WHERE id = 1")[0]};
+          {lake.sql("SELECT v FROM {} WHERE id = 1")[0]};
+        END"""
+    settings = {"spark.sql.scripting.enabled": "true"}
+    with driver.halts("timelineRead:1") as halts:
+        run = halts.during(driver.session(lake.root, **settings).start_sql(script))
+        assert halts.reached() == "timelineRead:1"
+        disturb(lake, 0)
+        halts.go()
+        assert run.result(TIMEOUT_S) == [["foreign+1"]]
+    assert [lake.rows(path) for path in lake.tables] == [
+        [(1, "foreign+1"), (2, "old")],
+        [(1, "old+"), (2, "old")],
+    ]
+    lake.check_timeline()
+    assert lake.requested() == set()
+
+
 def test_block_that_lost_as_often_as_is_allowed_raises_the_conflict(drivers, tmp_path):
     [driver] = drivers(1)
     lake = Lake(tmp_path, 2)

@@ -50,7 +50,7 @@ def is_one_of(found, condition):
 @contextmanager
 def refused(condition, sql_state=None):
     with pytest.raises(Exception) as raised:
-        yield
+        yield raised
     failure: Any = raised.value
     if not is_one_of(condition_of(failure), condition):
         raise failure

@@ -27,7 +27,7 @@ from lakestep._errors import (
 )
 from lakestep._run import run
 from lakestep._session import configure
-from lakestep._transaction import Recovered, Transaction, recover, transaction
+from lakestep._transaction import Recovered, Savepoint, Transaction, recover, transaction
 
 __version__: str = version()
 
@@ -37,6 +37,7 @@ __all__ = [
     "LakestepError",
     "Recovered",
     "ResidueError",
+    "Savepoint",
     "StateUnknownError",
     "TimelineCorruptError",
     "Transaction",

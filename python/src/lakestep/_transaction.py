@@ -34,6 +34,7 @@ class Transaction:
         self._read_only: bool = began["read_only"]
         self._entry: int | None = None
         self._is_open = True
+        self._savepoints = 0
 
     @property
     def id(self) -> str:
@@ -108,16 +109,100 @@ class Transaction:
         self._end("rollback()")
         self._spark.sql("ROLLBACK").collect()
 
-    def _end(self, operation: str) -> None:
+    @contextmanager
+    def savepoint(self, name: str | None = None) -> Iterator[Savepoint]:
+        """Run the body of a ``with`` statement so that it alone can be taken back.
+
+        An exception takes back everything that the body did to tables, and is raised again as it
+        was; the transaction goes on. Savepoints may be nested. Settings and temporary views of the
+        session are not taken back, and what was read still counts as read.
+
+        Parameters
+        ----------
+        name : str, optional
+            For ``ROLLBACK TO`` in SQL and for messages. Default: one that no other has.
+
+        Yields
+        ------
+        Savepoint
+            For taking back a part by hand.
+
+        Raises
+        ------
+        TransactionStateError
+            The transaction has ended.
+
+        Examples
+        --------
+        >>> with lakestep.transaction(spark) as txn:  # doctest: +SKIP
+        ...     orders.writeTo("orders").append()
+        ...     try:
+        ...         with txn.savepoint():
+        ...             late_orders.writeTo("orders").append()
+        ...     except AnalysisException:
+        ...         log.warning("no late orders today")
+        """
+        self._check_open("savepoint()")
+        self._savepoints += 1
+        point = Savepoint(self._spark, f"savepoint_{self._savepoints}" if name is None else name)
+        self._spark.sql(f"SAVEPOINT {point._quoted}").collect()
+        try:
+            yield point
+        except BaseException as failure:
+            # It may have ended the transaction, and then there is nothing to go back to.
+            if self._is_open:
+                try:
+                    point.rollback()
+                    point._release()
+                except Exception as error:
+                    _add_note(failure, f"ROLLBACK TO failed too: {error}")
+            raise
+        if self._is_open:
+            point._release()
+
+    def _check_open(self, operation: str) -> None:
         if not self._is_open:
             raise _errors.error(
                 "LAKESTEP_TRANSACTION_NOT_OPEN", operation=operation, transaction=self._id
             )
+
+    def _end(self, operation: str) -> None:
+        self._check_open(operation)
         self._is_open = False
 
     def __repr__(self) -> str:
         name = "" if self._name is None else f", name={self._name!r}"
         return f"Transaction(id={self._id!r}{name}, is_open={self._is_open})"
+
+
+class Savepoint:
+    """A place in a transaction to which it can be taken back; `Transaction.savepoint` makes it."""
+
+    def __init__(self, spark: SparkSession, name: str) -> None:
+        self._spark = spark
+        self._name = name
+        self._quoted = "`" + name.replace("`", "``") + "`"
+
+    @property
+    def name(self) -> str:
+        """Its name in SQL."""
+        return self._name
+
+    def rollback(self) -> None:
+        """Take back everything that was done to tables since; the savepoint stays.
+
+        Raises
+        ------
+        TransactionStateError
+            ``LAKESTEP_SAVEPOINT_NOT_FOUND``: it is gone, as an earlier one was gone back to.
+        """
+        self._spark.sql(f"ROLLBACK TO SAVEPOINT {self._quoted}").collect()
+
+    def _release(self) -> None:
+        self._spark.sql(f"RELEASE SAVEPOINT {self._quoted}").collect()
+
+    def __repr__(self) -> str:
+        return f"Savepoint({self._name!r})"
 
 
 @contextmanager

@@ -74,6 +74,14 @@ object LakestepConf {
     _.trim.toBoolean
   )
 
+  val AbortOnError: ConfKey[Boolean] = ConfKey(
+    "spark.lakestep.abortOnError",
+    false,
+    "Whether a statement that fails ends its transaction, as in Postgres: then nothing but ROLLBACK " +
+      "and ROLLBACK TO is accepted. Else the transaction goes on without it. As it was at BEGIN.",
+    _.trim.toBoolean
+  )
+
   val Strategy: ConfKey[String] = ConfKey(
     "spark.lakestep.commit.conflictStrategy",
     "first-committer-wins",
@@ -132,6 +140,7 @@ object LakestepConf {
       MaxAttempts,
       TimeoutMs,
       RedoStatements,
+      AbortOnError,
       Strategy,
       PublishThreads,
       CheckpointInterval,

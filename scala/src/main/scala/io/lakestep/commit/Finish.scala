@@ -184,7 +184,9 @@ private[commit] final class Finish(env: Environment) {
         val (guarded, open) = capable.partition(i => isReserved(i) || entry.tables(i).closed)
         Vector(open, guarded, appends)
       } else Vector(all.reverse)
-    val walks = fences.zip(reserved).collect { case (i, Vote.Published(_, Some(w))) => i -> w }.toMap
+    val walks = fences.zip(reserved).collect { case (i, Vote.Published(_, Some(w))) =>
+      i -> w
+    }.toMap
     def isAtEnd(i: Int) = if (isReserved(i)) walks.contains(i) else atHead(i)
     if (!reserved.forall(isIn)) reserved
     else

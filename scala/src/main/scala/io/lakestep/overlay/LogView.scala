@@ -96,7 +96,7 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
     case Commit(version) if version > chain.pin =>
       def staged = chain.segments.reverseIterator
         .flatMap(segment => status(new Path(StagingFolder.ofLog(log, segment), name)))
-        .nextOption()
+        .nextOption().map(timed(version, _))
       remembered(_.status(table, version).map(Option(_)))(staged) { (staging, epoch, found) =>
         staging.saw(epoch, table, found.map(version -> _))
       }
@@ -139,11 +139,14 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
   private def stagedCommits(): Map[String, FileStatus] = {
     def listed = chain.segments
       .flatMap(segment => files(StagingFolder.ofLog(log, segment), StagingFolder.First))
-      .filter(s => versionOf(s).exists(_ > chain.pin))
+      .flatMap(s => versionOf(s).filter(_ > chain.pin).map(timed(_, s)))
     remembered(_.statuses(table, chain.pin))(listed) { (staging, epoch, found) =>
       staging.saw(epoch, table, found.flatMap(status => versionOf(status).map(_ -> status)))
     }.map(s => s.getPath.getName -> s).toMap
   }
+
+  private def timed(version: Long, status: FileStatus): FileStatus =
+    staging.fold(status)(_.timed(table, version, status))
 
   private def versionOf(status: FileStatus): Option[Long] =
     LogFileName(status.getPath.getName) match {

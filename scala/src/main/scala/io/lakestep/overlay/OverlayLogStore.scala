@@ -101,7 +101,8 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
                   now,
                   fs.makeQualified(staged)
                 )
-              staging.saw(asked, log.getParent.toString, Seq(version -> status))
+              val table = log.getParent.toString
+              staging.saw(asked, table, Seq(version -> staging.timed(table, version, status)))
             }
           case _ => ()
         }

@@ -41,6 +41,7 @@ final class Staging private (segment: String) {
   private var others = Map.empty[String, Long]
 
   private val listings = new StagedListings
+  private val times = new StagedTimes
 
   /**
    * Called before the staged commit is written: a failed write leaves a name to delete at most.
@@ -108,6 +109,7 @@ final class Staging private (segment: String) {
   /** Back to `keep`, or to nothing when `keep` is the pin. */
   def cutBack(table: String, pin: Long, keep: Long): Unit = synchronized {
     listings.cutBack(table, keep)
+    times.cutBack(table, keep)
     versions = if (keep == pin) versions - table else versions.updated(table, keep)
     effects = effects.filterNot { case ((t, version), _) => t == table && version > keep }
     texts = texts.filterNot { case ((t, version), _) => t == table && version > keep }
@@ -120,6 +122,7 @@ final class Staging private (segment: String) {
 
   /** The commit that is no statement's has been taken back. */
   def dropOther(table: String): Unit = synchronized {
+    others.get(table).foreach(version => times.cutBack(table, version - 1))
     others = others - table
     listings.clear()
   }
@@ -150,6 +153,10 @@ final class Staging private (segment: String) {
       found: Vector[FileStatus]): Unit = synchronized {
     if (remembers && asked == listings.epoch) listings.sawBelow(table, pin, from, found)
   }
+
+  /** A staged commit's status with a time that no other commit of its version has had. */
+  private[overlay] def timed(table: String, version: Long, status: FileStatus): FileStatus =
+    synchronized(times(table, version, status))
 
   /** The status of a staged commit, where the store has told it. */
   private[overlay] def status(table: String, version: Long): Option[FileStatus] = synchronized {

@@ -63,7 +63,8 @@ object Lifecycle {
           begun,
           database,
           Transactions.seenVersions(session),
-          warm(session, _)
+          warm(session, _),
+          LakestepConf.AbortOnError.from(session.conf.getOption)
         )
         Transactions.saw(session, database, begun.snapshot)
         Transactions.opened(session, transaction)
@@ -83,6 +84,28 @@ object Lifecycle {
   def set(session: SparkSession, modes: TransactionModes): Unit =
     required(session, "SET TRANSACTION").set(modes)
 
+  /** Condition: LAKESTEP_STATEMENT_IN_BLOCK, where a block has begun the transaction. */
+  def refuseInBlock(session: SparkSession, statement: String): Unit =
+    Transactions.state(session) match {
+      case SessionState.Open(transaction) if transaction.isOfBlock =>
+        throw Errors("LAKESTEP_STATEMENT_IN_BLOCK", "statement" -> statement)
+      case _ =>
+    }
+
+  /** SAVEPOINT. Condition: LAKESTEP_NO_ACTIVE_TRANSACTION. */
+  def setSavepoint(session: SparkSession, name: String): Unit =
+    required(session, "SAVEPOINT").setSavepoint(name)
+
+  /** ROLLBACK TO SAVEPOINT. Conditions: LAKESTEP_NO_ACTIVE_TRANSACTION, LAKESTEP_SAVEPOINT_NOT_FOUND. */
+  def rollbackTo(session: SparkSession, name: String): Unit = {
+    required(session, "ROLLBACK TO").rollbackTo(name, DeltaHousekeeping.forget(session, _))
+    DeltaHousekeeping.forgetStagedVersion(session)
+  }
+
+  /** RELEASE SAVEPOINT. Conditions: LAKESTEP_NO_ACTIVE_TRANSACTION, LAKESTEP_SAVEPOINT_NOT_FOUND. */
+  def releaseSavepoint(session: SparkSession, name: String): Unit =
+    required(session, "RELEASE SAVEPOINT").releaseSavepoint(name)
+
   /** COMMIT. Statements of which nobody has seen a result are run again when they met a conflict. */
   def commit(session: SparkSession): CommitReport = {
     val redoes = LakestepConf.RedoStatements.from(session.conf.getOption)
@@ -95,6 +118,7 @@ object Lifecycle {
       attempts: Attempts,
       steps: Transaction => Vector[Step]): CommitReport = {
     val transaction = required(session, "COMMIT")
+    transaction.failure.check()
     transaction.ending(TransactionState.Open) {
       Transactions.become(session, transaction, TransactionState.Committing)
       val startedAt = System.nanoTime()

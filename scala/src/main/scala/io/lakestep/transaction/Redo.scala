@@ -7,8 +7,9 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 
 import org.apache.spark.sql.delta.lakestep.DeltaHousekeeping
+import io.lakestep.commit.{FirstTouch, Rerun, TransactionEvent}
+import io.lakestep.log.TableRef
 import io.lakestep.timeline.Conflict
-import io.lakestep.commit.TransactionEvent
 
 /** Work that lost to another client's commit, once more. */
 private[lakestep] object Redo {
@@ -52,12 +53,12 @@ private[lakestep] object Redo {
     if (steps.isEmpty || !conflict.rule.isOverData || !attempts.another()) Left(None)
     else
       try
-        transaction.rerun(conflict, steps.map(_.before)).filter { r =>
+        rerun(transaction, conflict, steps.map(_.before)).filter { r =>
           val now = transaction.savepoint(SessionEnvironment.of(session))
           steps.drop(r.statement).forall(_.before.isSameSession(now))
         }.flatMap { rerun =>
           attempts.begin()
-          val shapes = transaction.shapes
+          val shapesBefore = shapes(transaction)
           DeltaHousekeeping.forgetStagedVersion(session)
           val forget: Path => Unit = DeltaHousekeeping.forget(session, _)
           transaction.touched.map(_.overlay).foreach(forget)
@@ -74,12 +75,28 @@ private[lakestep] object Redo {
             step.run()
             step.copy(before = before)
           })
-          Option.when(transaction.shapes.forall { case (table, shape) =>
-            shapes.get(table).forall(_ == shape)
+          Option.when(shapes(transaction).forall { case (table, shape) =>
+            shapesBefore.get(table).forall(_ == shape)
           })(kept ++ done)
         }.toRight(None)
       catch { case NonFatal(failure) => Left(Some(failure)) }
       finally
         if (transaction.state == TransactionState.Rerunning)
           Transactions.become(session, transaction, TransactionState.Committing)
+
+  /** Where to go on after a conflict, when a mark was set before each statement. */
+  private def rerun(
+      transaction: Transaction,
+      conflict: Conflict,
+      marks: Vector[Savepoint]): Option[Rerun] = {
+    val touches = transaction.touched.map { table =>
+      val base = table.base.toString
+      FirstTouch(table.ref, table.pinned, marks.lastIndexWhere(!_.tables.contains(base)))
+    }
+    transaction.database.rerun(transaction.begun, touches, conflict).filter(_.statement >= 0)
+  }
+
+  /** Of the tables that statements change: which it is, and its schema, at the pin. */
+  private def shapes(transaction: Transaction): Map[TableRef, (String, String)] =
+    transaction.touched.flatMap(table => table.shape.map(table.ref -> _)).toMap
 }

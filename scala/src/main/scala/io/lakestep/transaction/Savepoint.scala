@@ -3,6 +3,7 @@ package io.lakestep.transaction
 /**
  * How a transaction stood before one of its statements; see `Transaction.rollbackTo`.
  *
+ * @param named the savepoints that the user had set, oldest first
  * @param staged the last staged version of each table
  * @param sessionChanges how many statements had changed the session
  * @param environment what else of the session a statement may use; see [[SessionEnvironment]]
@@ -10,6 +11,7 @@ package io.lakestep.transaction
 final case class Savepoint(
     tables: Map[String, TransactionTable.State],
     staged: Map[String, Long],
+    named: Vector[NamedSavepoint],
     sessionChanges: Int,
     environment: Map[String, String]) {
 
@@ -17,6 +19,9 @@ final case class Savepoint(
   def isSameSession(other: Savepoint): Boolean =
     sessionChanges == other.sessionChanges && environment == other.environment
 }
+
+/** One that the user has set. */
+final case class NamedSavepoint(name: String, at: Savepoint)
 
 /** A statement of the transaction that can be run again. */
 final case class Step(before: Savepoint, run: () => Unit)

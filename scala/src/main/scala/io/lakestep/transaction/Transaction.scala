@@ -11,13 +11,11 @@ import org.apache.spark.sql.catalyst.TableIdentifier
 
 import io.lakestep.{Errors, LakestepException}
 import io.lakestep.commit.{
-  BegunTransaction, Database, FirstTouch, IsolationLevel, Pin, ReadTable, Rerun, TransactionModes,
-  WrittenTable
+  BegunTransaction, Database, IsolationLevel, Pin, ReadTable, TransactionModes, WrittenTable
 }
-import io.lakestep.log.{ForeignWriters, OneCommit, ReadSet, StagedEffect, StatementKind, TableRef}
+import io.lakestep.log.{ReadSet, StagedEffect, StatementKind, TableRef}
 import io.lakestep.overlay.{Chain, OverlayPath, Staging, StagingFolder}
 import io.lakestep.storage.{HadoopStores, TemporaryFiles}
-import io.lakestep.timeline.Conflict
 
 /**
  * The transaction of one Spark session: where it stands, which tables it has touched, at which version each is
@@ -28,13 +26,15 @@ import io.lakestep.timeline.Conflict
  * statement that fails is cut off by what was staged since it began; queries run at any time.
  *
  * @param seen the newest version of each table, by its address, that the session had met before BEGIN
+ * @param abortsOnError whether a statement that fails ends it, but for ROLLBACK and ROLLBACK TO
  * @param firstTouch called for each table when it is pinned, before anything reads its overlay
  */
 final class Transaction(
     started: BegunTransaction,
     val database: Database,
     seen: Map[TableRef, Long] = Map.empty,
-    firstTouch: TransactionTable => Unit = _ => ()) {
+    firstTouch: TransactionTable => Unit = _ => (),
+    abortsOnError: Boolean = false) {
 
   @volatile private var current = started
   @volatile private var mayWrite = !started.readOnly
@@ -51,6 +51,10 @@ final class Transaction(
   private val at = new AtomicReference[TransactionState](TransactionState.Open)
 
   private val staging = Staging.begin(started.id)
+  private val savepoints = new NamedSavepoints(started.id)
+  private val takenBack = new TakenBack
+
+  val failure = new FailedStatement(started.id, abortsOnError)
 
   /** What was typed since BEGIN. */
   val typed = new UnseenStatements
@@ -70,12 +74,18 @@ final class Transaction(
       throw new IllegalStateException(s"Transaction $id cannot be $next after $before")
   }
 
-  @volatile private var vacuums = false
-
   /** VACUUM deletes files at once: no transaction of a user may hold it. */
-  def permitVacuum(): Unit = vacuums = true
+  @volatile var permitsVacuum = false
 
-  def permitsVacuum: Boolean = vacuums
+  @volatile private var block = false
+
+  /** It is the transaction of a block, which alone ends it. */
+  def runsBlock(): Unit = {
+    block = true
+    failure.ignore()
+  }
+
+  def isOfBlock: Boolean = block
 
   /** Whether COMMIT asks what was read. */
   def recordsReads: Boolean = begun.isolation == IsolationLevel.Serializable
@@ -176,10 +186,6 @@ final class Transaction(
 
   def touched: Seq[TransactionTable] = synchronized(tables.values.toSeq)
 
-  /** Of the tables that statements change: which it is, and its schema, at the pin. */
-  def shapes: Map[TableRef, (String, String)] =
-    touched.flatMap(table => table.shape.map(table.ref -> _)).toMap
-
   def touchedPaths: Seq[TableRef] = touched.map(_.ref)
 
   /** Notes what a statement is about to read of a table; see PROTOCOL.md, "Read sets". */
@@ -244,18 +250,19 @@ final class Transaction(
     try {
       val result = body
       val staged = stagedSince(before.staged)
-      staged.foreach { case (table, _, _) => checkPublishable(table) }
+      staged.foreach { case (table, _, _) => Publishable.check(table, effects(table)) }
       staged.foreach { case (table, _, last) => table.hasStaged(last) }
       result
     } catch {
-      case failure: Throwable =>
+      case cause: Throwable =>
         try rollbackTo(before, keepPins = true, keepReads = true, forget)
         catch {
           case undo: Throwable =>
             staging.doubt(undo)
-            failure.addSuppressed(undo)
+            cause.addSuppressed(undo)
         }
-        throw failure
+        failure.failed(cause)
+        throw cause
     } finally {
       depth -= 1
       statement.set(outer)
@@ -288,6 +295,7 @@ final class Transaction(
     stagedSince(before).foreach { case (table, keep, last) =>
       database.dropStaged(begun, table.ref, keep + 1 to last)
       staging.cutBack(table.base.toString, table.pin, keep)
+      takenBack.add(table.base.toString, keep)
       forget(table.overlay)
     }
 
@@ -299,17 +307,44 @@ final class Transaction(
     // Spark is asked first, as it may ask this transaction.
     val session = environment
     synchronized(
-      Savepoint(tables.view.mapValues(_.state).toMap, staging.last, sessionChanges, session)
+      Savepoint(
+        tables.view.mapValues(_.state).toMap,
+        staging.last,
+        savepoints.all,
+        sessionChanges,
+        session
+      )
     )
   }
 
-  /** Step 13: where to go on after a conflict, when a mark was set before each statement. */
-  def rerun(conflict: Conflict, marks: Vector[Savepoint]): Option[Rerun] = {
-    val touches = synchronized(tables.toSeq).map { case (base, table) =>
-      FirstTouch(table.ref, table.pinned, marks.lastIndexWhere(!_.tables.contains(base)))
+  /** SAVEPOINT. */
+  def setSavepoint(name: String): Unit = inTurn(savepoints.set(name, savepoint(Map.empty)))
+
+  /** RELEASE SAVEPOINT. Condition: LAKESTEP_SAVEPOINT_NOT_FOUND. */
+  def releaseSavepoint(name: String): Unit = inTurn(savepoints.release(name))
+
+  /**
+   * ROLLBACK TO SAVEPOINT: that one stays. Tables stay pinned, and what was read stays read.
+   *
+   * Condition: LAKESTEP_SAVEPOINT_NOT_FOUND.
+   */
+  def rollbackTo(name: String, forget: Path => Unit): Unit = inTurn {
+    val savepoint = savepoints.find(name)
+    try rollbackTo(savepoint.at, keepPins = true, keepReads = true, forget)
+    catch {
+      case cause: Throwable =>
+        staging.doubt(cause)
+        throw cause
     }
-    database.rerun(begun, touches, conflict).filter(_.statement >= 0)
+    savepoints.restore(savepoint.at.named :+ savepoint)
+    failure.takenBack()
   }
+
+  /** What a query reads that is planned now. */
+  def planned(overlays: Set[Path]): PlannedReads =
+    takenBack.planned(overlays.flatMap(table(_)).map(_.base.toString), staging.last)
+
+  def checkPlanned(plan: PlannedReads): Unit = takenBack.check(id, plan)
 
   /**
    * Takes everything that was staged since a savepoint back.
@@ -324,6 +359,7 @@ final class Transaction(
       keepReads: Boolean,
       forget: Path => Unit): Unit = inTurn {
     cutBackTo(to.staged, forget)
+    savepoints.restore(to.named)
     synchronized {
       if (!keepPins) forgetHeaders(to, forget)
       for ((base, table) <- tables)
@@ -360,25 +396,5 @@ final class Transaction(
 
   /** Refuses the statement that is about to write a table, where COMMIT could not publish it. */
   def checkCombination(table: TransactionTable): Unit =
-    table.pinnedHeader.flatMap(OneCommit.refusalBefore(_, effects(table), currentStatement))
-      .foreach(refusal => throw refusal.error(table.name))
-
-  /**
-   * Refuses the statement that has staged the last commits of a table, where COMMIT could not
-   * publish them all. Nothing else of the table's content can keep COMMIT from it.
-   */
-  private def checkPublishable(table: TransactionTable): Unit = {
-    val staged = effects(table)
-    val pinned = table.pinnedHeader.getOrElse(
-      // Not by a Delta transaction, so nobody has looked at what it read.
-      throw Errors(
-        "LAKESTEP_OVERLAY_CHANGE_REFUSED",
-        "path" -> table.overlay.toString,
-        "change" -> "stage a commit that no transaction of Delta's has made"
-      )
-    )
-    OneCommit.refusal(Some(pinned), tracksRows = false, staged)
-      .foreach(refusal => throw refusal.error(table.name))
-    ForeignWriters.checkMode(pinned, staged)
-  }
+    Publishable.checkBefore(table, effects(table), currentStatement)
 }

@@ -85,6 +85,12 @@ object Transactions {
       throw Errors("LAKESTEP_TRANSACTION_FAILED", "transaction" -> failed.id)
   }
 
+  /** A statement of the open transaction has failed, if one is open. */
+  def failed(session: SparkSession, cause: Throwable): Unit = state(session) match {
+    case SessionState.Open(transaction) => transaction.failure.failed(cause)
+    case _ =>
+  }
+
   def isOpen(session: SparkSession): Boolean = state(session) != SessionState.Idle
 
   def isReadOnly(session: SparkSession): Boolean = state(session) match {

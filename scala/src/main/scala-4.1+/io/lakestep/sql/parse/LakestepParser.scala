@@ -26,24 +26,30 @@ class LakestepParser(session: SparkSession, delegate: ParserInterface)
 
   override def parsePlanWithParameters(
       sqlText: String,
-      parameters: ParameterContext): LogicalPlan =
+      parameters: ParameterContext): LogicalPlan = failing {
     if (isEmpty(parameters)) withoutParameters(sqlText, parameters)
     else {
       val text = variables.substitute(sqlText)
       Statements.parse(text) match {
         case ParsedText.PassThrough => typed(text, delegate.parsePlan(substitute(text, parameters)))
+        case ParsedText.Atomic(script) =>
+          checkNamed(parameters)
+          atomic(sqlText, script)(substitute(_, parameters))
         case ParsedText.Block(begin, pieces, end) =>
-          parameters match {
-            case _: NamedParameterContext =>
-              val plans = pieces.map { p =>
-                BlockPiece(p, piece(substitute(p, parameters))(delegate.parsePlan))
-              }
-              block(sqlText, begin, plans, end)
-            case _ => throw Errors("LAKESTEP_POSITIONAL_PARAMETERS_IN_BLOCK")
+          checkNamed(parameters)
+          val plans = pieces.map { p =>
+            BlockPiece(p, piece(substitute(p, parameters))(delegate.parsePlan))
           }
-        case ParsedText.Ours(plan) => plan
+          block(sqlText, begin, plans, end)
+        case ParsedText.Ours(plan) => ours(text, plan)
       }
     }
+  }
+
+  private def checkNamed(parameters: ParameterContext): Unit = parameters match {
+    case _: NamedParameterContext => ()
+    case _ => throw Errors("LAKESTEP_POSITIONAL_PARAMETERS_IN_BLOCK")
+  }
 
   /**
    * Spark parses every text with a (possibly empty) context so that an unbound marker is an

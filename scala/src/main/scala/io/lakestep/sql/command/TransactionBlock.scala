@@ -97,6 +97,7 @@ final case class ResolveTransactionBlock(session: SparkSession) extends Rule[Log
       transaction: Transaction,
       attempts: Attempts): LogicalPlan = {
     val id = transaction.id
+    transaction.runsBlock()
     val results = Array.fill(block.pieces.size)(Option.empty[LogicalPlan])
     Lifecycle.rollingBack(session, id) {
       val steps = block.pieces.toVector.zipWithIndex.map { case (piece, i) =>

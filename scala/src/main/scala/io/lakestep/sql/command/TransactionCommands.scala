@@ -27,7 +27,7 @@ private[sql] object Columns {
  * A command about transactions. It is no statement of the one that is open, and it runs, or says
  * itself why not, in a session whose COMMIT failed.
  */
-sealed trait TransactionCommand extends LeafRunnableCommand {
+trait TransactionCommand extends LeafRunnableCommand {
 
   /**
    * While anything is cached, Spark copies every command to compare it with the cached plans. Before 4.1.2
@@ -99,6 +99,7 @@ final case class CommitTransaction() extends TransactionCommand {
     Columns("transaction_id" -> StringType, "entry" -> LongType, "tables" -> IntegerType)
 
   override def run(session: SparkSession): Seq[Row] = {
+    Lifecycle.refuseInBlock(session, "COMMIT")
     val done = Lifecycle.commit(session)
     Seq(Row(done.transactionId, done.entry.map(Long.box).orNull, done.tables))
   }
@@ -109,7 +110,10 @@ final case class RollbackTransaction() extends TransactionCommand {
 
   override val output: Seq[Attribute] = Columns("transaction_id" -> StringType)
 
-  override def run(session: SparkSession): Seq[Row] = Seq(Row(Lifecycle.rollback(session)))
+  override def run(session: SparkSession): Seq[Row] = {
+    Lifecycle.refuseInBlock(session, "ROLLBACK")
+    Seq(Row(Lifecycle.rollback(session)))
+  }
 }
 
 /** `SHOW TRANSACTIONS`: this session's open one, then the unfinished entries of the timeline. */

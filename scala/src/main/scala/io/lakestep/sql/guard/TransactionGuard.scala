@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
 
 import org.apache.spark.sql.delta.lakestep.{Callers, DeltaReference}
-import io.lakestep.Errors
+import io.lakestep.{Errors, LakestepException}
 import io.lakestep.transaction.Transactions
 
 /**
@@ -38,11 +38,20 @@ final class TransactionGuard(
 
   /** Throws if the session has an open transaction of which `plan` cannot be a part. */
   def check(session: SparkSession, plan: LogicalPlan): Unit =
-    if (isInTransaction(session)) judge(session, plan)
+    if (isInTransaction(session)) failing(session)(judge(session, plan))
+
+  /** What is refused is a statement that failed. */
+  private def failing(session: SparkSession)(body: => Unit): Unit =
+    try body
+    catch {
+      case refusal: LakestepException =>
+        Transactions.failed(session, refusal)
+        throw refusal
+    }
 
   private final class AtStart(session: SparkSession) extends Rule[LogicalPlan] {
     override def apply(plan: LogicalPlan): LogicalPlan = {
-      if (isInTransaction(session)) {
+      if (isInTransaction(session)) failing(session) {
         plan.foreach(node => CommandCatalogue.decideEarly(node).foreach(refuse(node, _)))
         // No plan says so, and Spark 4.0.1 drops the table before it makes the one that is refused.
         if (Callers.isSaveAsTable)
@@ -58,7 +67,7 @@ final class TransactionGuard(
 
   private final class AtExecution(session: SparkSession) extends Rule[LogicalPlan] {
     override def apply(plan: LogicalPlan): LogicalPlan = {
-      if (isInTransaction(session) && !Callers.isRecaching) judge(session, plan)
+      if (isInTransaction(session) && !Callers.isRecaching) failing(session)(judge(session, plan))
       plan
     }
   }

@@ -12,7 +12,8 @@ import io.lakestep.Errors
 import io.lakestep.commit.{IsolationLevel, TransactionModes}
 import io.lakestep.sql.command.{
   BeginTransaction, BlockEnd, CommitTransaction, DescribeTransaction, ExplainConflict, Recover,
-  RollbackTransaction, SetTransaction, ShowTransactions, VacuumTransactions
+  ReleaseSavepoint, RollbackToSavepoint, RollbackTransaction, SetSavepoint, SetTransaction,
+  ShowTransactions, VacuumTransactions
 }
 import io.lakestep.sql.parser.{LakestepSqlBaseVisitor, LakestepSqlLexer, LakestepSqlParser}
 import io.lakestep.sql.parser.LakestepSqlParser._
@@ -29,19 +30,34 @@ private[sql] object ParsedText {
   final case class Block(begin: BeginTransaction, pieces: Seq[String], end: BlockEnd)
       extends ParsedText
 
+  /** `BEGIN ATOMIC … END`, as the text of a script of Spark's: without the word, and in the same places. */
+  final case class Atomic(script: String) extends ParsedText
+
   /** Somebody else's. */
   case object PassThrough extends ParsedText
 }
 
 /** The grammar `sql-grammar/LakestepSql.g4` applied to one text. */
 private[sql] object Statements {
-  import ParsedText.{Block, Ours, PassThrough}
+  import ParsedText.{Atomic, Block, Ours, PassThrough}
 
-  def parse(text: String): ParsedText = {
+  private def tokensOf(text: String): CommonTokenStream = {
     val lexer = new LakestepSqlLexer(CharStreams.fromString(text))
     lexer.removeErrorListeners()
     lexer.addErrorListener(ParseErrorListener)
-    val tokens = new CommonTokenStream(lexer)
+    new CommonTokenStream(lexer)
+  }
+
+  /** What a text is made of, without comments; the positions count code points. */
+  def tokens(text: String): Vector[Token] = {
+    val all = tokensOf(text)
+    all.fill()
+    all.getTokens.asScala.toVector
+      .filter(t => t.getChannel == Token.DEFAULT_CHANNEL && t.getType != Token.EOF)
+  }
+
+  def parse(text: String): ParsedText = {
+    val tokens = tokensOf(text)
     val parser = new LakestepSqlParser(tokens)
     parser.removeErrorListeners()
     parser.addErrorListener(ParseErrorListener)
@@ -73,11 +89,24 @@ private[sql] object Statements {
     override def visitUnfinishedBlock(ctx: UnfinishedBlockContext): ParsedText =
       throw Errors("LAKESTEP_BLOCK_NOT_FINISHED")
 
-    override def visitSavepoints(ctx: SavepointsContext): ParsedText =
-      throw Errors("LAKESTEP_STATEMENT_NOT_SUPPORTED.SAVEPOINT", "statement" -> original(ctx))
+    override def visitSetSavepoint(ctx: SetSavepointContext): ParsedText =
+      Ours(SetSavepoint(named(ctx.name)))
 
-    override def visitAtomicBlock(ctx: AtomicBlockContext): ParsedText =
-      throw Errors("LAKESTEP_STATEMENT_NOT_SUPPORTED.ATOMIC_BLOCK", "statement" -> "BEGIN ATOMIC")
+    override def visitRollbackToSavepoint(ctx: RollbackToSavepointContext): ParsedText =
+      Ours(RollbackToSavepoint(named(ctx.rollbackTo.name)))
+
+    override def visitReleaseSavepoint(ctx: ReleaseSavepointContext): ParsedText =
+      Ours(ReleaseSavepoint(named(ctx.name)))
+
+    override def visitAtomicBlock(ctx: AtomicBlockContext): ParsedText = {
+      val input = ctx.start.getInputStream
+      def text(from: Int, to: Int) = if (from > to) "" else input.getText(Interval.of(from, to))
+      val word = ctx.atomic
+      Atomic(
+        text(0, word.getStartIndex - 1) + " " * word.getText.length +
+          text(word.getStopIndex + 1, input.size - 1)
+      )
+    }
 
     override def visitBeginTransaction(ctx: BeginTransactionContext): ParsedText =
       Ours(begin(ctx.begin))
@@ -113,12 +142,16 @@ private[sql] object Statements {
       Ours(SetTransaction(modes(ctx.characteristics)))
 
     private def begin(ctx: BeginContext): BeginTransaction = {
-      val name = Option(ctx.name).map { name =>
-        val quoted = original(name)
-        if (quoted.startsWith("`")) quoted.substring(1, quoted.length - 1).replace("``", "`")
-        else quoted
-      }
-      BeginTransaction(name, Option(ctx.characteristics).fold(TransactionModes())(modes))
+      BeginTransaction(
+        Option(ctx.name).map(named),
+        Option(ctx.characteristics).fold(TransactionModes())(modes)
+      )
+    }
+
+    private def named(ctx: IdentifierContext): String = {
+      val quoted = original(ctx)
+      if (quoted.startsWith("`")) quoted.substring(1, quoted.length - 1).replace("``", "`")
+      else quoted
     }
 
     private def modes(ctx: CharacteristicsContext): TransactionModes = {

@@ -1,5 +1,7 @@
 package io.lakestep.sql.parse
 
+import scala.util.control.NonFatal
+
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.{FunctionIdentifier, TableIdentifier}
 import org.apache.spark.sql.catalyst.expressions.Expression
@@ -12,7 +14,10 @@ import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.delta.lakestep.Callers
 import io.lakestep.Errors
 import io.lakestep.catalog.BindCatalogs
-import io.lakestep.sql.command.{BeginTransaction, BlockEnd, BlockPiece, TransactionBlock}
+import io.lakestep.commit.TransactionModes
+import io.lakestep.sql.command.{
+  BeginTransaction, BlockEnd, BlockPiece, SavepointCommand, TransactionBlock
+}
 import io.lakestep.transaction.Transactions
 
 /**
@@ -29,13 +34,40 @@ private[parse] abstract class TextParser(session: SparkSession, delegate: Parser
 
   protected val variables = new VariableSubstitution
 
-  override def parsePlan(sqlText: String): LogicalPlan =
+  override def parsePlan(sqlText: String): LogicalPlan = failing(parsed(sqlText))
+
+  /** A text that cannot be parsed is a statement that failed. */
+  protected def failing(parse: => LogicalPlan): LogicalPlan =
+    try parse
+    catch {
+      case NonFatal(failure) =>
+        Transactions.failed(session, failure)
+        throw failure
+    }
+
+  private def parsed(sqlText: String): LogicalPlan =
     Statements.parse(variables.substitute(sqlText)) match {
       case ParsedText.PassThrough => typed(sqlText, delegate.parsePlan(sqlText))
       case ParsedText.Block(begin, pieces, end) =>
         block(sqlText, begin, pieces.map(p => BlockPiece(p, piece(p)(delegate.parsePlan))), end)
-      case ParsedText.Ours(plan) => plan
+      case ParsedText.Atomic(script) => atomic(sqlText, script)(identity)
+      case ParsedText.Ours(plan) => ours(sqlText, plan)
     }
+
+  /** @param filled puts values for the parameters of a text */
+  protected def atomic(sqlText: String, script: String)(filled: String => String): LogicalPlan = {
+    val parsed = new AtomicScript(
+      text => delegate.parsePlan(filled(text)),
+      text => piece(filled(text))(delegate.parsePlan)
+    ).parse(script)
+    val begin = BeginTransaction(None, TransactionModes())
+    block(sqlText, begin, Seq(BlockPiece(script, parsed)), BlockEnd.Commit)
+  }
+
+  protected def ours(text: String, plan: LogicalPlan): LogicalPlan = plan match {
+    case savepoint: SavepointCommand => typed(text, savepoint)
+    case other => other
+  }
 
   /** A statement that the open transaction may have to run again. */
   protected def typed(text: String, plan: LogicalPlan): LogicalPlan = {
@@ -47,6 +79,8 @@ private[parse] abstract class TextParser(session: SparkSession, delegate: Parser
   protected def piece(text: String)(parse: String => LogicalPlan): LogicalPlan =
     Statements.parse(text) match {
       case ParsedText.Ours(plan) => plan
+      case ParsedText.Atomic(_) =>
+        throw Errors("LAKESTEP_STATEMENT_IN_BLOCK", "statement" -> "BEGIN ATOMIC")
       case _ => parse(text)
     }
 

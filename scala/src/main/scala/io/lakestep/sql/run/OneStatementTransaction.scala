@@ -50,7 +50,7 @@ final case class OneStatementTransaction(
     val transaction = Lifecycle.beginFor(user, session)
     Lifecycle.rollingBack(session, transaction.id) {
       vacuumed.foreach { table =>
-        transaction.permitVacuum()
+        transaction.permitsVacuum = true
         StagingWatch.open(session, transaction, table)
       }
       val rows = inside(SparkInternals.frame(session, asked).collect().toSeq)

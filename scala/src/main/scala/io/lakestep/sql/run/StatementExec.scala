@@ -1,5 +1,7 @@
 package io.lakestep.sql.run
 
+import scala.util.control.NonFatal
+
 import org.apache.hadoop.fs.Path
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.SparkSession
@@ -17,11 +19,13 @@ import org.apache.spark.sql.delta.lakestep.DeltaHousekeeping
 import io.lakestep.Errors
 import io.lakestep.log.StatementKind
 import io.lakestep.overlay.OverlayPath
-import io.lakestep.sql.command.{InspectionCommand, TransactionCommand}
-import io.lakestep.sql.guard.{CommandCatalogue, Decision, StatementKinds}
+import io.lakestep.sql.command.{InspectionCommand, SavepointCommand, TransactionCommand}
+import io.lakestep.sql.guard.{CommandCatalogue, Decision, ScriptVariables, StatementKinds}
 import io.lakestep.sql.read.{NoteStatementTables, ReadSets, ReadsTables, StatementTables}
 import io.lakestep.sql.parse.StatementTag
-import io.lakestep.transaction.{StagingWatch, InternalClones, Transaction, Transactions}
+import io.lakestep.transaction.{
+  InternalClones, PlannedReads, StagingWatch, Transaction, Transactions
+}
 
 /**
  * The root of a physical plan that reads Delta tables or runs a command. Each time the plan is
@@ -69,18 +73,37 @@ private[sql] trait StatementRoot extends UnaryExecNode with ReadsTables {
     if (OverlayPath.isOverlay(path)) OverlayPath.parse(path).base.toString else path.toString
 }
 
-/** A query. */
+/**
+ * A query.
+ *
+ * @param reads what it reads of the transaction that was open when it was planned, if one was
+ */
 final case class StatementExec(
     child: SparkPlan,
     tables: Set[Path],
-    @transient client: SparkSession)
+    @transient client: SparkSession,
+    @transient reads: Option[PlannedReads])
     extends StatementRoot {
 
-  override def executeCollect(): Array[InternalRow] = { checked(); child.executeCollect() }
-  override def executeToIterator(): Iterator[InternalRow] = { checked(); child.executeToIterator() }
-  override def executeTake(n: Int): Array[InternalRow] = { checked(); child.executeTake(n) }
-  override def executeTail(n: Int): Array[InternalRow] = { checked(); child.executeTail(n) }
-  override protected def doExecute(): RDD[InternalRow] = { checked(); child.execute() }
+  private def run[T](query: SparkPlan => T): T = {
+    val open = checked()
+    for (transaction <- open) {
+      transaction.failure.check()
+      reads.foreach(transaction.checkPlanned)
+    }
+    try query(child)
+    catch {
+      case NonFatal(failure) =>
+        open.foreach(_.failure.failed(failure))
+        throw failure
+    }
+  }
+
+  override def executeCollect(): Array[InternalRow] = run(_.executeCollect())
+  override def executeToIterator(): Iterator[InternalRow] = run(_.executeToIterator())
+  override def executeTake(n: Int): Array[InternalRow] = run(_.executeTake(n))
+  override def executeTail(n: Int): Array[InternalRow] = run(_.executeTail(n))
+  override protected def doExecute(): RDD[InternalRow] = run(_.execute())
 
   override protected def withNewChildInternal(newChild: SparkPlan): StatementExec =
     copy(child = newChild)
@@ -136,7 +159,7 @@ final case class StatementStrategy(session: SparkSession) extends SparkStrategy 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case ReturnAnswer(StatementTables(query, tables, scans)) =>
       Transactions.open(session).foreach(ReadSets.query(_, query, scans))
-      planned(query)(StatementExec(_, tables, session))
+      planned(query)(queryOf(tables))
     case ReturnAnswer(root) =>
       root match {
         case _: TransactionCommand | _: CommandResult =>
@@ -155,22 +178,29 @@ final case class StatementStrategy(session: SparkSession) extends SparkStrategy 
       BeforeOutsideStatement(session, command)
       if (!command.isInstanceOf[TransactionCommand])
         Transactions.open(session).foreach { transaction =>
+          transaction.failure.check()
           ReadSets.command(transaction, command)
           ReadSets.query(transaction, command, NoteStatementTables.notedOf(command))
-          if (CommandCatalogue.decide(command) == Decision.Harmless) transaction.changesSession()
+          if (CommandCatalogue.decide(command) == Decision.Harmless && !ScriptVariables(command))
+            transaction.changesSession()
         }
     }
     val kind = root match {
-      case _: TransactionCommand => None
+      case _: TransactionCommand if !root.isInstanceOf[SavepointCommand] => None
       case _ => commands.headOption.filter(_ => Transactions.isOpen(session)).map(StatementKinds.of)
     }
     val tables = NoteStatementTables.of(root)
     if (tables.isEmpty && kind.isEmpty) Nil
-    else if (commands.isEmpty) planned(root)(StatementExec(_, tables, session))
+    else if (commands.isEmpty) planned(root)(queryOf(tables))
     else
       planned(root)(
         CommandStatementExec(_, tables, kind, session, StatementTag.redoable(root))
       )
+  }
+
+  private def queryOf(tables: Set[Path]): SparkPlan => SparkPlan = {
+    val reads = Transactions.open(session).map(_.planned(tables))
+    StatementExec(_, tables, session, reads)
   }
 
   private def planned(root: LogicalPlan)(statement: SparkPlan => SparkPlan): Seq[SparkPlan] = {

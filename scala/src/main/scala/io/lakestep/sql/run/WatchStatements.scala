@@ -7,7 +7,8 @@ import org.apache.spark.sql.catalyst.rules.Rule
 
 import org.apache.spark.sql.delta.lakestep.{Callers, DeltaReference, SparkInternals}
 import io.lakestep.sql.command.{
-  BeginTransaction, CommitTransaction, RollbackTransaction, SetTransaction
+  BeginTransaction, CommitTransaction, RollbackToSavepoint, RollbackTransaction, SavepointCommand,
+  SetTransaction
 }
 import io.lakestep.sql.parse.StatementTag
 import io.lakestep.transaction.{SessionEnvironment, SessionState, Transaction, Transactions}
@@ -39,17 +40,23 @@ private[lakestep] object WatchStatements {
 
   private final class AtStart(session: SparkSession) extends Rule[LogicalPlan] {
     override def apply(plan: LogicalPlan): LogicalPlan = {
-      for (statement <- StatementTag.of(plan) if !isInView; transaction <- watched(session))
+      for (statement <- StatementTag.of(plan) if !isInView; transaction <- watched(session)) {
+        if (!plan.isInstanceOf[RollbackToSavepoint]) transaction.failure.check(statement)
+        transaction.failure.analysing(statement)
         transaction.typed.begin(statement, transaction.savepoint(SessionEnvironment.of(session)))
+      }
       plan
     }
   }
 
-  private def atEnd(session: SparkSession, plan: LogicalPlan): Unit =
+  private def atEnd(session: SparkSession, plan: LogicalPlan): Unit = {
+    for (statement <- StatementTag.of(plan); transaction <- watched(session))
+      transaction.failure.isAnalysed(statement)
     if (StatementTag.of(plan).isEmpty && !isOwn(plan))
       // Also called for each subquery of a statement.
       for (transaction <- watched(session) if shows(plan) || plan.isInstanceOf[Command])
         transaction.typed.seeApart()
+  }
 
   private final class AtExecution(session: SparkSession) extends Rule[LogicalPlan] {
     override def apply(plan: LogicalPlan): LogicalPlan = {
@@ -74,8 +81,8 @@ private[lakestep] object WatchStatements {
   /** BEGIN and its like show nothing of a table; what tells of transactions does. */
   private def isOwn(plan: LogicalPlan): Boolean = plan match {
     case result: CommandResult => isOwn(result.commandLogicalPlan)
-    case _: BeginTransaction | _: CommitTransaction | _: RollbackTransaction | _: SetTransaction =>
-      true
+    case _: BeginTransaction | _: CommitTransaction | _: RollbackTransaction | _: SetTransaction |
+        _: SavepointCommand => true
     case _ => false
   }
 

@@ -8,7 +8,8 @@ import io.lakestep.LakestepException
 import io.lakestep.commit.TransactionModes
 import io.lakestep.sql.command.{
   BeginTransaction, BlockEnd, CommitTransaction, DescribeTransaction, ExplainConflict, Recover,
-  RollbackTransaction, SetTransaction, ShowTransactions, VacuumTransactions
+  ReleaseSavepoint, RollbackToSavepoint, RollbackTransaction, SetSavepoint, SetTransaction,
+  ShowTransactions, VacuumTransactions
 }
 
 /** The texts of `sql-grammar/statements`, each parsed as its file says. */
@@ -36,7 +37,14 @@ class GrammarSuite extends AnyFunSuite {
         case ParsedText.Ours(ExplainConflict(id)) => ("explain conflict" +: id.toSeq).mkString(" ")
         case ParsedText.Ours(VacuumTransactions(hours)) => s"vacuum $hours"
         case ParsedText.Ours(Recover()) => "recover"
+        case ParsedText.Ours(SetSavepoint(name)) => s"savepoint $name"
+        case ParsedText.Ours(RollbackToSavepoint(name)) => s"rollback to $name"
+        case ParsedText.Ours(ReleaseSavepoint(name)) => s"release $name"
         case ParsedText.Ours(other) => other.toString
+        case ParsedText.Atomic(script) =>
+          // In its place, so that Spark tells the places of errors.
+          val length = script.codePointCount(0, script.length)
+          if (length == text.codePointCount(0, text.length)) "atomic block" else script
         case ParsedText.Block(_, pieces, BlockEnd.Commit) => s"block commit ${pieces.size}"
         case ParsedText.Block(_, pieces, BlockEnd.Rollback) => s"block rollback ${pieces.size}"
       }
@@ -44,11 +52,6 @@ class GrammarSuite extends AnyFunSuite {
       case e: LakestepException if e.getCondition == "LAKESTEP_BLOCK_NOT_FINISHED" => "unfinished"
       case e: LakestepException if e.getCondition == "LAKESTEP_TRANSACTION_MODE_TWICE" =>
         "mode twice"
-      case e: LakestepException if e.getCondition == "LAKESTEP_STATEMENT_NOT_SUPPORTED.SAVEPOINT" =>
-        "savepoint"
-      case e: LakestepException
-          if e.getCondition == "LAKESTEP_STATEMENT_NOT_SUPPORTED.ATOMIC_BLOCK" =>
-        "atomic block"
     }
 
   private def modes(said: TransactionModes): Option[String] = {

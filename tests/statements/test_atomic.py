@@ -1,0 +1,225 @@
+"""BEGIN ATOMIC … END: a script of Spark's as one transaction."""
+
+import pytest
+
+from built import LINE
+from transactions import begin, refused, rollback
+
+pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left", "scripts")]
+
+
+@pytest.fixture
+def scripts(spark):
+    key = "spark.sql.scripting.enabled"
+    before = spark.conf.get(key)
+    spark.conf.set(key, "true")
+    yield
+    spark.conf.set(key, before)
+
+
+@pytest.fixture
+def table(spark, tmp_path):
+    """A function that makes a table of three rows, 1 to 3."""
+
+    def made(name):
+        path = tmp_path / name
+        spark.sql(f"DROP TABLE IF EXISTS {name}")
+        spark.sql(f"CREATE TABLE {name} (id BIGINT, v STRING) USING delta LOCATION '{path}'")
+        spark.sql(f"INSERT INTO {name} (id) VALUES (1), (2), (3)")
+        return name
+
+    return made
+
+
+def ids(spark, table):
+    return sorted(row[0] for row in spark.sql(f"SELECT id FROM {table}").collect())
+
+
+def version(spark, table):
+    return spark.sql(f"DESCRIBE HISTORY {table}").collect()[0]["version"]
+
+
+def is_idle(spark):
+    return spark.sql("SHOW TRANSACTIONS").collect() == []
+
+
+def test_script_is_one_transaction_and_gives_its_last_result(spark, table):
+    one, two = table("one"), table("two")
+    before = version(spark, one), version(spark, two)
+    frame = spark.sql(f"""
+        -- what it does
+        BEGIN /* as one */ ATOMIC
+          DECLARE n INT DEFAULT 0;
+          WHILE n < 3 DO
+            INSERT INTO {one} (id) VALUES (10 + n);
+            SET n = n + 1;
+          END WHILE;
+          IF (SELECT count(*) FROM {one}) = 6 THEN
+            INSERT INTO {two} SELECT id, CASE WHEN id > 11 THEN 'big' ELSE 'small' END FROM {one};
+          ELSE
+            DELETE FROM {two};
+          END IF;
+          FOR row AS SELECT id FROM {two} WHERE id = 12 DO
+            UPDATE {two} SET v = concat(v, row.id) WHERE id = row.id;
+          END FOR;
+          EXECUTE IMMEDIATE 'DELETE FROM {one} WHERE id = :id' USING 1 AS id;
+          SELECT v FROM {two} WHERE id = 12;
+        END
+    """)
+    assert frame.collect() == [("big12",)]
+    assert ids(spark, one) == [2, 3, 10, 11, 12]
+    assert ids(spark, two) == [1, 1, 2, 2, 3, 3, 10, 11, 12]
+    assert (version(spark, one), version(spark, two)) == (before[0] + 1, before[1] + 1)
+    assert is_idle(spark)
+
+
+@pytest.mark.parametrize(
+    ("statement", "condition"),
+    [
+        ("SELECT 1 / 0", "DIVIDE_BY_ZERO"),
+        ("INSERT INTO nowhere VALUES (1)", "TABLE_OR_VIEW_NOT_FOUND"),
+        ("SELECT raise_error('stop')", "USER_RAISED_EXCEPTION"),
+        ("SELECT assert_true(1 = 2)", "USER_RAISED_EXCEPTION"),
+    ],
+)
+def test_failure_rolls_back_and_stays_what_it_was(spark, table, statement, condition):
+    one = table("failing")
+    with refused(condition):
+        spark.sql(f"BEGIN ATOMIC DELETE FROM {one}; {statement}; DELETE FROM {one}; END")
+    assert ids(spark, one) == [1, 2, 3]
+    assert is_idle(spark)
+
+
+def test_handler_finds_the_state_before_the_statement_that_failed(spark, table):
+    one = table("handled")
+    frame = spark.sql(f"""
+        BEGIN ATOMIC
+          INSERT INTO {one} (id) VALUES (4);
+          BEGIN
+            DECLARE EXIT HANDLER FOR SQLEXCEPTION
+              INSERT INTO {one} SELECT 100 + count(*), 'seen' FROM {one};
+            INSERT INTO {one} (id) VALUES (5);
+            UPDATE {one} SET v = CASE WHEN id = 3 THEN raise_error('stop') ELSE 'x' END;
+            DELETE FROM {one};
+          END;
+          SELECT count(v) FROM {one};
+        END
+    """)
+    assert frame.collect() == [(1,)]
+    assert ids(spark, one) == [1, 2, 3, 4, 5, 105]
+
+
+def test_bodies_hold_statements_of_delta_and_of_lakestep(spark, table):
+    one, two = table("mixed"), table("optimized")
+    frame = spark.sql(f"""
+        BEGIN ATOMIC
+          DECLARE i INT DEFAULT 0;
+          BEGIN
+            DECLARE EXIT HANDLER FOR SQLEXCEPTION ROLLBACK TO SAVEPOINT clean;
+            SAVEPOINT clean; DELETE FROM {one} WHERE id = 1;
+            SELECT 1 / 0;
+          END;
+          REPEAT
+            SAVEPOINT s;
+            INSERT INTO {one} (id) VALUES (10 + i);
+            IF i = 1 THEN ROLLBACK TO s; ELSE RELEASE SAVEPOINT s; END IF;
+            SET i = i + 1;
+          UNTIL i = 3 END REPEAT;
+          OPTIMIZE {two};
+          ALTER TABLE {one} ADD CONSTRAINT positive CHECK (id > 0);
+          SELECT 'OPTIMIZE x; SAVEPOINT y', count(*) FROM {one};
+        END;
+    """)
+    assert frame.collect() == [("OPTIMIZE x; SAVEPOINT y", 5)]
+    assert ids(spark, one) == [1, 2, 3, 10, 12]
+    with refused("DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"):
+        spark.sql(f"INSERT INTO {one} (id) VALUES (-1)")
+
+
+@pytest.mark.skipif(LINE == "4.0", reason="its parameters are filled in after the parser")
+def test_parameters_reach_every_statement(spark, table):
+    one = table("parameters")
+    script = f"""
+        BEGIN ATOMIC
+          INSERT INTO {one} VALUES (:id, :v);
+          OPTIMIZE {table("optimized")} ZORDER BY (id);
+          SAVEPOINT s;
+          SELECT v FROM {one} WHERE id = :id;
+        END"""
+    assert spark.sql(script, {"id": 7, "v": "it's ; 😀"}).collect() == [("it's ; 😀",)]
+    with refused("LAKESTEP_POSITIONAL_PARAMETERS_IN_BLOCK"):
+        spark.sql("BEGIN ATOMIC SELECT ?; END", [1])
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "COMMIT",
+        "ROLLBACK",
+        "BEGIN TRANSACTION",
+        "START TRANSACTION READ ONLY",
+        "BEGIN ATOMIC SELECT 1; END",
+        "IF 1 = 2 THEN COMMIT; END IF",
+    ],
+)
+def test_nothing_inside_ends_the_transaction(spark, table, statement):
+    one = table("ended")
+    with refused("LAKESTEP_STATEMENT_IN_BLOCK", "25001") as failure:
+        spark.sql(f"BEGIN ATOMIC\n DELETE FROM {one};\n {statement};\n END")
+    assert "line 3" in str(failure.value)
+    assert ids(spark, one) == [1, 2, 3]
+    assert is_idle(spark)
+
+
+@pytest.mark.parametrize("statement", ["COMMIT", "ROLLBACK"])
+@pytest.mark.parametrize("block", ["BEGIN ATOMIC {}; END", "BEGIN; {}; COMMIT"])
+def test_nothing_executed_inside_ends_the_transaction(spark, table, statement, block):
+    one = table("ended_in_text")
+    body = f"DELETE FROM {one}; EXECUTE IMMEDIATE '{statement}'; DELETE FROM {one}"
+    with refused("LAKESTEP_STATEMENT_IN_BLOCK", "25001"):
+        spark.sql(block.format(body))
+    assert ids(spark, one) == [1, 2, 3]
+    assert is_idle(spark)
+
+
+def test_atomic_needs_a_session_without_a_transaction(spark, table):
+    one = table("within")
+    begin(spark)
+    with refused("LAKESTEP_TRANSACTION_ALREADY_ACTIVE", "25001"):
+        spark.sql(f"BEGIN ATOMIC DELETE FROM {one}; END")
+    assert ids(spark, one) == [1, 2, 3]
+    rollback(spark)
+    with refused("LAKESTEP_STATEMENT_IN_BLOCK"):
+        spark.sql(f"BEGIN; BEGIN ATOMIC DELETE FROM {one}; END; COMMIT")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "BEGIN ATOMIC SELECT 1;",
+        "BEGIN ATOMIC SELECT 1",
+        "BEGIN ATOMIC IF 1 = 1 THEN SELECT 1; END",
+        "BEGIN ATOMIC SAVEPOINT; END",
+        "BEGIN ATOMIC OPTIMIZE; END",
+    ],
+)
+def test_script_that_does_not_parse_is_spark_s_error(spark, script):
+    with refused("PARSE_SYNTAX_ERROR", "42601"):
+        spark.sql(script)
+    assert is_idle(spark)
+
+
+def test_errors_name_the_lines_of_the_text(spark, table):
+    one = table("lines")
+    with refused("TABLE_OR_VIEW_NOT_FOUND") as failure:
+        spark.sql(f"BEGIN ATOMIC\n SAVEPOINT s;\n OPTIMIZE\n {one};\n SELECT * FROM nowhere;\nEND")
+    assert "LINE:5" in str(failure.value) or "line 5" in str(failure.value)
+
+
+def test_deep_and_long_scripts(spark, table):
+    one = table("deep")
+    nested = "BEGIN " * 49 + f"INSERT INTO {one} (id) VALUES (4);" + " END;" * 49
+    spark.sql(f"BEGIN ATOMIC {nested} END")
+    assert ids(spark, one) == [1, 2, 3, 4]
+    many = "DECLARE n INT DEFAULT 0;" + "SET n = n + 1;" * 1998 + "SELECT n;"
+    assert spark.sql(f"BEGIN ATOMIC {many} END").collect() == [(1998,)]
