@@ -86,6 +86,37 @@ def test_nested_savepoints_and_names_that_come_again(spark, table):
     assert ids(spark, one) == [1, 2, 3, 10]
 
 
+@pytest.mark.parametrize("end", [commit, rollback])
+def test_data_files_of_what_is_taken_back_go_at_the_end(spark, table, tmp_path, end):
+    one = table("files")
+    spark.sql(f"ALTER TABLE {one} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    spark.sql(f"INSERT INTO {one} SELECT id, 'x' FROM range(10, 2000)")
+
+    def files():
+        found = [*(tmp_path / one).glob("*.parquet"), *(tmp_path / one).glob("*.bin")]
+        return {file.name for file in found}
+
+    before = files()
+    begin(spark)
+    spark.sql(f"INSERT INTO {one} (id) VALUES (4)")
+    spark.sql(f"DELETE FROM {one} WHERE id = 11")
+    kept = files()
+    spark.sql("SAVEPOINT s")
+    spark.sql(f"INSERT INTO {one} (id) VALUES (5)")
+    # New rows of an old file, and a vector for it.
+    spark.sql(f"UPDATE {one} SET v = 'y' WHERE id = 12")
+    spark.sql(f"DELETE FROM {one} WHERE id = 13")
+    spark.sql("ROLLBACK TO s")
+    during = files()
+    assert len(during - kept) >= 4
+    spark.sql(f"DELETE FROM {one} WHERE id = 14")
+    last = files() - during
+    end(spark)
+    assert files() == kept | last
+    assert before < kept
+    assert spark.sql(f"SELECT count(*) FROM {one}").collect() == [(1992 if end is commit else 1993,)]
+
+
 def test_metadata_is_taken_back_with_the_data(spark, table):
     one = table("shaped")
     before = table_state.view(spark, one)

@@ -3,7 +3,7 @@ package io.lakestep.commit
 import scala.util.control.NonFatal
 
 import io.lakestep.{Clock, Errors, Ids}
-import io.lakestep.log.{DeletionVectors, StateReader, TableRef}
+import io.lakestep.log.{DeletionVectors, MadeFiles, StateReader, TableRef}
 import io.lakestep.storage.ObjectStores
 import io.lakestep.timeline.{
   AbortEntry, Aborting, CatalogAction, CommitEntry, Completed, Conflict, EntryStatus, Timeline
@@ -201,6 +201,17 @@ final class Database private[lakestep] (
       store.list(folder, "commit-").map(_.name).filter(_.startsWith("commit-"))
         .foreach(name => store.delete(s"$folder/$name"))
     }
+
+  /** The data files that staged commits have made, where they can still be read. */
+  def madeBy(txn: BegunTransaction, table: TableRef, versions: Seq[Long]): Vector[String] =
+    try
+      env.inParallel(versions.toVector)(env.log(table).readStaged(txn.id, _)).flatten
+        .flatMap(MadeFiles.of(table, _))
+    catch { case NonFatal(_) => Vector.empty }
+
+  /** Deletes data files that no commit names any more, or will; nobody waits for it. */
+  def deleteFiles(files: Vector[String]): Unit = if (files.nonEmpty)
+    options.afterwards(files.map(file => () => stores.forPath(file).delete(file)))
 
   /** Entries that nobody has finished yet; helps none of them. */
   def unfinished(): Vector[CommitEntry] =

@@ -152,12 +152,13 @@ object Lifecycle {
         def logged(work: => Unit): Unit =
           DeltaHousekeeping.logged(s"After COMMIT of ${transaction.id} not all was done")(work)
         logged(end(session, transaction))
+        logged(transaction.database.deleteFiles(transaction.takenBack.files))
         // Also after a failure: cached queries would show the tables as they were.
         logged(AfterCommit(session, transaction, done)(alone))
         tell(TransactionEvent.Committed(done.entry, done.slots, done.tries, tookMs()))
         CommitReport(transaction.id, Some(done.entry.number), done.entry.tables.size)
       case CommitOutcome.NothingToCommit =>
-        transaction.database.discard(transaction.begun, transaction.touchedPaths)
+        discard(transaction)
         end(session, transaction)
         tell(TransactionEvent.CommittedNothing(transaction.begun, tookMs()))
         CommitReport(transaction.id, None, 0)
@@ -224,8 +225,13 @@ object Lifecycle {
   /** Leaves nothing of a transaction that has no entry, as far as the store permits. */
   private def abandon(session: SparkSession, transaction: Transaction): Unit = {
     forget(session, transaction)
-    try transaction.database.discard(transaction.begun, transaction.touchedPaths)
+    try discard(transaction)
     catch { case NonFatal(_) => () }
+  }
+
+  private def discard(transaction: Transaction): Unit = {
+    transaction.database.discard(transaction.begun, transaction.touchedPaths)
+    transaction.database.deleteFiles(transaction.takenBack.files)
   }
 
   /** Ends the open transaction, or clears a failed one. */
@@ -240,7 +246,7 @@ object Lifecycle {
       transaction.ending(TransactionState.Open) {
         Transactions.become(session, transaction, TransactionState.Ended)
         forget(session, transaction)
-        transaction.database.discard(transaction.begun, transaction.touchedPaths)
+        discard(transaction)
         transaction.database.tell(TransactionEvent.RolledBack(transaction.begun))
         transaction.id
       }.getOrElse(throw noTransaction("ROLLBACK"))

@@ -19,7 +19,15 @@ private[transaction] final class TakenBack {
   /** Tables, each with the last version that stayed. */
   @volatile private var parts = Vector.empty[(String, Long)]
 
-  def add(table: String, kept: Long): Unit = synchronized { parts = parts :+ (table -> kept) }
+  /** Data files that nothing names any more. Readers may be reading them, so they stay until the end. */
+  @volatile private var unnamed = Vector.empty[String]
+
+  def files: Vector[String] = unnamed
+
+  def add(table: String, kept: Long, files: Vector[String]): Unit = synchronized {
+    parts = parts :+ (table -> kept)
+    unnamed = unnamed ++ files
+  }
 
   /** @param last the last staged version of each table that has one */
   def planned(tables: Set[String], last: Map[String, Long]): PlannedReads =

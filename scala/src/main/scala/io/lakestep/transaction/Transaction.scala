@@ -52,8 +52,7 @@ final class Transaction(
 
   private val staging = Staging.begin(started.id)
   private val savepoints = new NamedSavepoints(started.id)
-  private val takenBack = new TakenBack
-
+  private[transaction] val takenBack = new TakenBack
   val failure = new FailedStatement(started.id, abortsOnError)
 
   /** What was typed since BEGIN. */
@@ -293,9 +292,10 @@ final class Transaction(
 
   private def cutBackTo(before: Map[String, Long], forget: Path => Unit): Unit =
     stagedSince(before).foreach { case (table, keep, last) =>
+      val made = database.madeBy(begun, table.ref, keep + 1 to last)
       database.dropStaged(begun, table.ref, keep + 1 to last)
       staging.cutBack(table.base.toString, table.pin, keep)
-      takenBack.add(table.base.toString, keep)
+      takenBack.add(table.base.toString, keep, made)
       forget(table.overlay)
     }
 
