@@ -77,7 +77,8 @@ private[commit] final class Undo(env: Environment) {
           throw env.unfinished(job.entry, s"somebody built upon its files in ${job.table.name}")
         val slot = head + 1
         val place = PublishedCommit.Place(slot, clock.nowMs(), previousMs, None)
-        val mark = job.mark(kind, lifts = kind == MarkKind.Close && plan.actions.nonEmpty)
+        val lifts = job.table.reserve.isDefined && kind == MarkKind.Close && plan.actions.nonEmpty
+        val mark = job.mark(kind, lifts)
         val actions =
           PublishedCommit.settle(plan.actions, plan.residue, stamped, job.table, mark, place)
         val store = stores.forPath(job.table.path.uri)
@@ -103,7 +104,7 @@ private[commit] final class Undo(env: Environment) {
   private def look(job: Job, attempts: Int): Next = {
     val tail = job.log.tail(job.table.base)
     tail.head match {
-      case None if job.table.base < 0 => close(-1, None, None, stamped = false)
+      case None if job.table.base < 0 => closeNew(job)
       case None => gone
       case Some(head) if head < job.table.base => gone
       case Some(head) if env.isAnotherTable(job.table, tail, head) => gone
@@ -241,6 +242,18 @@ private[commit] final class Undo(env: Environment) {
       stamped: Boolean): Next =
     Put(head, MarkKind.Close, UndoPlan(protocol.toVector, Vector.empty), previousMs, stamped)
 
+  /**
+   * Whoever publishes late has to find slot 0 taken, and the log of a table begins with its header: what
+   * is left of a table that was to be made is an empty one, to which no name leads.
+   */
+  private def closeNew(job: Job): Next = {
+    val made = job.changes.parts.flatMap(_.actions)
+    val metaData = made.collect { case m: MetaData => m }.lastOption
+    val header = made.collect { case p: Protocol => p }.lastOption ++ metaData
+    val stamped = metaData.exists(PublishedCommit.keepsTimestamps)
+    Put(-1, MarkKind.Close, UndoPlan(header.toVector, Vector.empty), None, stamped)
+  }
+
   private def undo(
       head: Long,
       plan: UndoPlan,
@@ -272,6 +285,7 @@ private[commit] final class Undo(env: Environment) {
         before.fold(Map.empty[String, AddFile])(_.liveFiles(paths).view.mapValues(_.add).toMap),
       before = before,
       header = job.changes.before,
+      isNew = job.table.base < 0,
       exists = f =>
         store.exists(path.dataFile(f.path)) &&
           f.deletionVector.flatMap(path.deletionVectorFile(_)).forall(store.exists),

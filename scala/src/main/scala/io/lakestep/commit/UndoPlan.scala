@@ -30,6 +30,7 @@ private[commit] object UndoPlan {
    *
    * @param originals those of these files that the table had before, with their statistics
    * @param before the state before the change, if it can still be read
+   * @param isNew whether the change has made the table, which stays, without rows
    * @param exists whether a data file, and its deletion vector, is still there
    * @param fits whether files of the table as it was before can stand under this metadata
    */
@@ -37,6 +38,7 @@ private[commit] object UndoPlan {
       originals: Set[String] => Map[String, AddFile],
       before: Option[TableState],
       header: Option[PinnedHeader],
+      isNew: Boolean,
       exists: FileAction => Boolean,
       fits: MetaData => Boolean,
       nowMs: Long)
@@ -54,7 +56,8 @@ private[commit] object UndoPlan {
     val history = History(adds.keySet, own, since, around, restore)
     val touched = since.flatMap(_.files).map(_.path).toSet
     val restored = removes.values.toVector.sortBy(_.path).map(r => r -> restore(r))
-    val header = undoHeader(own, since, around)
+    val header =
+      if (around.isNew) UndoPlan(Vector.empty, Vector.empty) else undoHeader(own, since, around)
     val stays = if (header.residue.contains(MetadataName)) own ++ since else since
     val fits =
       stays.flatMap(_.actions).collect { case m: MetaData => m }.lastOption.forall(around.fits)
@@ -130,7 +133,7 @@ private[commit] object UndoPlan {
         adds.flatMap(a => live.get(a.path)).map(f => remove(f.add, around.nowMs)) ++
           restored.collect { case (r, Some(add)) if !unrestorable.contains(r.path) => add },
         (missing.filterNot(live.contains) ++ unrestorable).distinct.sorted ++
-          (if (changes.changesHeader) Vector(MetadataName) else Vector.empty)
+          (if (changes.changesHeader && !around.isNew) Vector(MetadataName) else Vector.empty)
       )
   }
 

@@ -13,7 +13,7 @@ class SimulationTest extends AnyFunSuite {
   // From here on each fault is noticed early, and each request meets each fault.
   private val First = 12001L
   private val Small = 6000L
-  private val FaultBound = 8000L
+  private val FaultBound = 16000L
   private val Large = sys.env.getOrElse("LAKESTEP_SIMULATION_HISTORIES", "400000").toLong
 
   Simulation.askedSeed match {
