@@ -147,6 +147,8 @@ def test_parameters_reach_every_statement(spark, table):
           SELECT v FROM {one} WHERE id = :id;
         END"""
     assert spark.sql(script, {"id": 7, "v": "it's ; 😀"}).collect() == [("it's ; 😀",)]
+    declared = "BEGIN ATOMIC DECLARE a INT DEFAULT :v; DECLARE b INT DEFAULT 1; SELECT a + b; END"
+    assert spark.sql(declared, {"v": 7}).collect() == [(8,)]
     with refused("LAKESTEP_POSITIONAL_PARAMETERS_IN_BLOCK"):
         spark.sql("BEGIN ATOMIC SELECT ?; END", [1])
 
@@ -216,10 +218,30 @@ def test_errors_name_the_lines_of_the_text(spark, table):
     assert "LINE:5" in str(failure.value) or "line 5" in str(failure.value)
 
 
-def test_deep_and_long_scripts(spark, table):
+def test_conditions_of_a_handler_come_before_its_statement(spark, table):
+    one = table("conditions")
+    values = ", ".join(f"({i}, 'FOR ; HANDLER')" for i in range(1000))
+    for conditions in ("SQLEXCEPTION", "SQLSTATE '22012', SQLSTATE VALUE '42000'"):
+        spark.sql(f"""
+            BEGIN ATOMIC
+              SAVEPOINT clean;
+              BEGIN
+                DECLARE EXIT HANDLER FOR {conditions} ROLLBACK TO clean;
+                INSERT INTO {one} VALUES {values};
+                SELECT 1 / 0;
+              END;
+            END""")
+        assert ids(spark, one) == [1, 2, 3]
+    long = f"DECLARE EXIT HANDLER FOR SQLEXCEPTION INSERT INTO {one} VALUES {values}; SELECT 1 / 0;"
+    spark.sql(f"BEGIN ATOMIC {long} END")
+    assert len(ids(spark, one)) == 1003
+
+
+@pytest.mark.parametrize("count", [200, pytest.param(2000, marks=pytest.mark.long)])
+def test_deep_and_long_scripts(spark, table, count):
     one = table("deep")
     nested = "BEGIN " * 49 + f"INSERT INTO {one} (id) VALUES (4);" + " END;" * 49
     spark.sql(f"BEGIN ATOMIC {nested} END")
     assert ids(spark, one) == [1, 2, 3, 4]
-    many = "DECLARE n INT DEFAULT 0;" + "SET n = n + 1;" * 1998 + "SELECT n;"
-    assert spark.sql(f"BEGIN ATOMIC {many} END").collect() == [(1998,)]
+    many = "DECLARE n INT DEFAULT 0;" + "SET n = n + 1;" * (count - 2) + "SELECT n;"
+    assert spark.sql(f"BEGIN ATOMIC {many} END").collect() == [(count - 2,)]

@@ -114,7 +114,9 @@ def test_data_files_of_what_is_taken_back_go_at_the_end(spark, table, tmp_path, 
     end(spark)
     assert files() == kept | last
     assert before < kept
-    assert spark.sql(f"SELECT count(*) FROM {one}").collect() == [(1992 if end is commit else 1993,)]
+    assert spark.sql(f"SELECT count(*) FROM {one}").collect() == [
+        (1992 if end is commit else 1993,)
+    ]
 
 
 def test_metadata_is_taken_back_with_the_data(spark, table):
@@ -186,6 +188,34 @@ def test_a_version_that_comes_back_has_its_new_rows(spark, table):
     assert ids(spark, one) == [1, 2, 3]
 
 
+ACTIONS = {
+    "toPandas": lambda frame: len(frame.toPandas()),
+    "toArrow": lambda frame: frame.toArrow().num_rows,
+    "collect": lambda frame: len(frame.collect()),
+    "tail": lambda frame: len(frame.tail(9)),
+}
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("shuffled", [False, True], ids=["plain", "shuffled"])
+def test_no_action_shows_what_was_taken_back(spark, table, action, shuffled):
+    one = table("acted_on")
+    begin(spark)
+    spark.sql("SAVEPOINT s")
+    spark.sql(f"INSERT INTO {one} (id) VALUES (4)")
+    frame = spark.table(one).select("id")
+    if shuffled:
+        frame = frame.distinct()
+    act = ACTIONS[action]
+    assert act(frame) == 4
+    spark.sql("ROLLBACK TO s")
+    with refused("LAKESTEP_DATAFRAME_TAKEN_BACK"):
+        act(frame)
+    rollback(spark)
+    with refused("LAKESTEP_DATAFRAME_OF_ENDED_TRANSACTION"):
+        act(frame)
+
+
 def test_what_was_planned_before_the_savepoint_goes_on(spark, table):
     one, two = table("planned_one"), table("planned_two")
     begin(spark)
@@ -252,6 +282,23 @@ def test_conflict_runs_the_savepoints_again(spark, table, redone):
     assert ids(spark, two) == [1, 2, 3, 4, 5]
 
 
+def test_conflict_in_a_part_that_was_taken_back(spark, table, redone):
+    one, two = table("undone_one"), table("undone_two")
+    other = spark.newSession()
+    begin(spark)
+    spark.sql(f"INSERT INTO {one} (id) VALUES (4)")
+    spark.sql("SAVEPOINT s")
+    spark.sql(f"UPDATE {one} SET id = id + 100 WHERE id = 1")
+    spark.sql(f"UPDATE {two} SET id = (SELECT max(id) FROM {one}) WHERE id = 1")
+    spark.sql("ROLLBACK TO s")
+    spark.sql(f"UPDATE {one} SET id = id + 10 WHERE id = 1")
+    spark.sql(f"UPDATE {two} SET id = id + 10 WHERE id > 2")
+    other.sql(f"UPDATE {two} SET id = 5 WHERE id = 3")
+    commit(spark)
+    assert ids(spark, one) == [2, 3, 4, 11]
+    assert ids(spark, two) == [1, 2, 15]
+
+
 def test_block_with_savepoints_in_one_call(spark, table):
     one = table("in_a_block")
     frame = spark.sql(f"""
@@ -312,6 +359,36 @@ def test_python_takes_back_what_raised(spark, table):
     assert ids(spark, one) == [1, 2, 3, 4, 6, 8]
 
 
+def test_python_takes_back_whatever_names_sql_uses(spark, table):
+    one = table("shadowed")
+    with lakestep.transaction(spark) as txn:
+        with pytest.raises(ZeroDivisionError), txn.savepoint("s") as point:
+            spark.sql(f"INSERT INTO {one} (id) VALUES (20)")
+            spark.sql("SAVEPOINT s")
+            spark.sql(f"SAVEPOINT `{point.name}`")
+            raise ZeroDivisionError
+        with txn.savepoint("t"):
+            spark.sql(f"INSERT INTO {one} (id) VALUES (21)")
+            spark.sql("ROLLBACK TO t")
+    assert ids(spark, one) == [1, 2, 3]
+
+
+def test_python_rolls_everything_back_where_it_cannot_take_back(spark, table):
+    one = table("doubtful")
+    with (
+        pytest.raises(ZeroDivisionError) as raised,
+        lakestep.transaction(spark) as txn,
+        txn.savepoint() as outer,
+        txn.savepoint(),
+    ):
+        outer.rollback()
+        spark.sql(f"INSERT INTO {one} (id) VALUES (12)")
+        raise ZeroDivisionError
+    assert not txn.is_open
+    assert "LAKESTEP_SAVEPOINT_NOT_FOUND" in raised.value.__notes__[0]
+    assert ids(spark, one) == [1, 2, 3]
+
+
 @pytest.fixture
 def aborting(spark):
     spark.conf.set("spark.lakestep.abortOnError", "true")
@@ -324,6 +401,8 @@ FAILING = {
     "cannot be analysed": "INSERT INTO nowhere VALUES (1)",
     "query that cannot be analysed": "SELECT nothing FROM {t}",
     "fails when it runs": "UPDATE {t} SET v = raise_error('stop')",
+    "fails when it is optimized": "INSERT INTO {t} (id) VALUES ('x')",
+    "fails when its condition is folded": "DELETE FROM {t} WHERE id = 1 / 0",
     "query that fails when it runs": "SELECT raise_error('stop') FROM {t}",
     "refused": "VACUUM {t}",
     "savepoint that is not there": "RELEASE elsewhere",
@@ -369,6 +448,18 @@ def test_after_an_error_rollback_ends_the_transaction(spark, table, aborting):
         spark.sql("COMMIT")
     rollback(spark)
     assert ids(spark, one) == [1, 2, 3]
+
+
+def test_functions_of_the_user_are_no_error(spark, table, aborting):
+    one = table("functions")
+    spark.sql("CREATE OR REPLACE TEMPORARY FUNCTION one_more(x INT) RETURNS INT RETURN x + 1")
+    begin(spark)
+    assert spark.sql("SELECT one_more(1)").collect() == [(2,)]
+    assert spark.sql(f"SELECT one_more(1), id FROM {one} WHERE id = 1").collect() == [(2, 1)]
+    spark.sql(f"INSERT INTO {one} (id) SELECT one_more(9)")
+    spark.sql("EXECUTE IMMEDIATE 'INSERT INTO " + one + " (id) VALUES (11)'")
+    commit(spark)
+    assert ids(spark, one) == [1, 2, 3, 10, 11]
 
 
 def test_blocks_have_their_own_way_with_errors(spark, table, aborting):

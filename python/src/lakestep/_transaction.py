@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,7 +35,6 @@ class Transaction:
         self._read_only: bool = began["read_only"]
         self._entry: int | None = None
         self._is_open = True
-        self._savepoints = 0
 
     @property
     def id(self) -> str:
@@ -114,13 +114,15 @@ class Transaction:
         """Run the body of a ``with`` statement so that it alone can be taken back.
 
         An exception takes back everything that the body did to tables, and is raised again as it
-        was; the transaction goes on. Savepoints may be nested. Settings and temporary views of the
-        session are not taken back, and what was read still counts as read.
+        was; the transaction goes on. If that cannot be done, as the body has gone back to an
+        earlier savepoint, the whole transaction is rolled back. Savepoints may be nested. Settings
+        and temporary views of the session are not taken back, and what was read still counts as
+        read.
 
         Parameters
         ----------
         name : str, optional
-            For ``ROLLBACK TO`` in SQL and for messages. Default: one that no other has.
+            For ``ROLLBACK TO`` in SQL. Default: one that no other has.
 
         Yields
         ------
@@ -143,9 +145,7 @@ class Transaction:
         ...         log.warning("no late orders today")
         """
         self._check_open("savepoint()")
-        self._savepoints += 1
-        point = Savepoint(self._spark, f"savepoint_{self._savepoints}" if name is None else name)
-        self._spark.sql(f"SAVEPOINT {point._quoted}").collect()
+        point = Savepoint(self._spark, name)
         try:
             yield point
         except BaseException as failure:
@@ -155,7 +155,10 @@ class Transaction:
                     point.rollback()
                     point._release()
                 except Exception as error:
-                    _add_note(failure, f"ROLLBACK TO failed too: {error}")
+                    # What the body did must not be committed.
+                    _add_note(failure, f"ROLLBACK TO failed, so all was rolled back: {error}")
+                    self._end("rollback()")
+                    _roll_back_after(self._spark, failure)
             raise
         if self._is_open:
             point._release()
@@ -178,10 +181,13 @@ class Transaction:
 class Savepoint:
     """A place in a transaction to which it can be taken back; `Transaction.savepoint` makes it."""
 
-    def __init__(self, spark: SparkSession, name: str) -> None:
+    def __init__(self, spark: SparkSession, name: str | None) -> None:
         self._spark = spark
-        self._name = name
-        self._quoted = "`" + name.replace("`", "``") + "`"
+        # SQL may use the user's name again; this one is nobody else's.
+        self._own = f"lakestep_{uuid.uuid4().hex}"
+        self._name = self._own if name is None else name
+        self._set(self._own)
+        self._set_name()
 
     @property
     def name(self) -> str:
@@ -196,10 +202,19 @@ class Savepoint:
         TransactionStateError
             ``LAKESTEP_SAVEPOINT_NOT_FOUND``: it is gone, as an earlier one was gone back to.
         """
-        self._spark.sql(f"ROLLBACK TO SAVEPOINT {self._quoted}").collect()
+        self._spark.sql(f"ROLLBACK TO SAVEPOINT {self._own}").collect()
+        self._set_name()
+
+    def _set(self, name: str) -> None:
+        quoted = "`" + name.replace("`", "``") + "`"
+        self._spark.sql(f"SAVEPOINT {quoted}").collect()
+
+    def _set_name(self) -> None:
+        if self._name != self._own:
+            self._set(self._name)
 
     def _release(self) -> None:
-        self._spark.sql(f"RELEASE SAVEPOINT {self._quoted}").collect()
+        self._spark.sql(f"RELEASE SAVEPOINT {self._own}").collect()
 
     def __repr__(self) -> str:
         return f"Savepoint({self._name!r})"

@@ -70,6 +70,10 @@ class TransactionalCatalog extends DeltaCatalog {
       throw Errors("LAKESTEP_OVERLAY_PATH", "path" -> path)
     }
 
+  private def owns(ident: Identifier): Boolean =
+    OverlayPath.isOverlay(ident.name) &&
+      Transactions.open(spark).exists(_.owns(new Path(ident.name)))
+
   private def overlayOf(table: CatalogTable): Option[Path] = Transactions.open(spark).flatMap(
     _.overlayOf(
       new Path(table.location),
@@ -85,8 +89,7 @@ class TransactionalCatalog extends DeltaCatalog {
       columns: Array[Column],
       partitions: Array[Transform],
       properties: JMap[String, String]): Table = {
-    refuseInTransaction("CREATE TABLE", ident)
-    super.createTable(ident, columns, partitions, properties)
+    super.createTable(target("CREATE TABLE", ident), columns, partitions, properties)
   }
 
   override def createTable(
@@ -94,8 +97,7 @@ class TransactionalCatalog extends DeltaCatalog {
       schema: StructType,
       partitions: Array[Transform],
       properties: JMap[String, String]): Table = {
-    refuseInTransaction("CREATE TABLE", ident)
-    super.createTable(ident, schema, partitions, properties)
+    super.createTable(target("CREATE TABLE", ident), schema, partitions, properties)
   }
 
   override def stageCreate(
@@ -103,8 +105,7 @@ class TransactionalCatalog extends DeltaCatalog {
       schema: StructType,
       partitions: Array[Transform],
       properties: JMap[String, String]): StagedTable = {
-    refuseInTransaction("CREATE TABLE", ident)
-    super.stageCreate(ident, schema, partitions, properties)
+    super.stageCreate(target("CREATE TABLE", ident), schema, partitions, properties)
   }
 
   override def stageReplace(
@@ -149,6 +150,17 @@ class TransactionalCatalog extends DeltaCatalog {
     refuseInTransaction("DROP SCHEMA", Identifier.of(namespace.init, namespace.last))
     super.dropNamespace(namespace, cascade)
   }
+
+  /** A table that is named by its path is made in its overlay; one with a name of its own is refused. */
+  private def target(statement: String, ident: Identifier): Identifier =
+    // One of Delta's methods may call another one.
+    if (!Transactions.isOpen(spark) || owns(ident)) ident
+    else if (isPathIdentifier(ident))
+      RedirectPath.ofTarget(spark, ident.name).fold(ident)(Identifier.of(ident.namespace, _))
+    else {
+      refuseInTransaction(statement, ident)
+      ident
+    }
 
   private def refuseInTransaction(statement: String, ident: Identifier): Unit =
     if (Transactions.isOpen(spark)) {

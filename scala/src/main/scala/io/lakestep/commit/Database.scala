@@ -209,9 +209,20 @@ final class Database private[lakestep] (
         .flatMap(MadeFiles.of(table, _))
     catch { case NonFatal(_) => Vector.empty }
 
-  /** Deletes data files that no commit names any more, or will; nobody waits for it. */
-  def deleteFiles(files: Vector[String]): Unit = if (files.nonEmpty)
-    options.afterwards(files.map(file => () => stores.forPath(file).delete(file)))
+  /** Deletes data files that no commit names any more, or will, and does `more` then; nobody waits. */
+  def deleteFiles(files: Vector[String], more: (() => Unit)*): Unit =
+    if (files.nonEmpty || more.nonEmpty) {
+      // On a local disk Hadoop writes a checksum beside each.
+      val sums = files.filter(_.startsWith("file:")).map { file =>
+        val (folder, name) = file.splitAt(file.lastIndexOf('/') + 1)
+        s"$folder.$name.crc"
+      }
+      options.afterwards((files ++ sums).map(f => () => stores.forPath(f).delete(f)), more)
+    }
+
+  /** Removes all staged commits of a transaction in a table. */
+  def dropStaging(txn: BegunTransaction, table: TableRef): Unit =
+    stores.forPath(table.uri).deleteFolder(table.staging(txn.id))
 
   /** Entries that nobody has finished yet; helps none of them. */
   def unfinished(): Vector[CommitEntry] =

@@ -24,6 +24,12 @@ final case class Pin(version: Long, slot: Option[SlotStamp], log: Option[String]
   def isOf(id: Option[String]): Boolean = log.forall(id.contains)
 }
 
+object Pin {
+
+  /** Where there is no table yet. */
+  val None: Pin = Pin(-1L, Option.empty, Option.empty)
+}
+
 /** A table that an open transaction has met: its pin, and the number of the first statement on it. */
 final case class FirstTouch(path: TableRef, pin: Pin, statement: Int)
 

@@ -19,11 +19,15 @@ object BasePath {
     val qualified = path.getFileSystem(conf).makeQualified(path)
     if (qualified.toUri.getScheme != "file") StoreKind.withoutAlias(qualified, conf)
     else {
+      // Of a table that is yet to be made the folders above it count.
       val local = Paths.get(qualified.toUri.getPath)
-      if (Files.exists(local)) {
-        val real = new Path(local.toRealPath().toString)
-        real.getFileSystem(conf).makeQualified(real)
-      } else qualified
+      Iterator.iterate(local)(_.getParent).takeWhile(_ != null).find(Files.exists(_)) match {
+        case Some(there) =>
+          val real = there.toRealPath().resolve(there.relativize(local))
+          val path = new Path(real.toString)
+          path.getFileSystem(conf).makeQualified(path)
+        case None => qualified
+      }
     }
   }
 }

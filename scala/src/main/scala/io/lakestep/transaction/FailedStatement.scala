@@ -28,14 +28,25 @@ private[lakestep] final class FailedStatement(transaction: String, isOn: Boolean
     analysed = None
   }
 
-  /** Also called again for the same one. */
-  def analysing(statement: AnyRef): Unit = synchronized {
-    leftBehind(statement)
-    analysed = Some((statement, Thread.currentThread))
-  }
+  /**
+   * Also called again for the same one.
+   *
+   * @param isInner whether it is a part of another one that is being analysed, the body of a function
+   */
+  def analysing(statement: AnyRef, isInner: => Boolean): Unit = if (counts && !isInner)
+    synchronized {
+      leftBehind(statement)
+      analysed = Some((statement, Thread.currentThread))
+    }
 
+  /** A query: it need not be run. */
   def isAnalysed(statement: AnyRef): Unit = synchronized {
     analysed = analysed.filterNot(_._1 eq statement)
+  }
+
+  /** What this thread has analysed is run. */
+  def isRun(): Unit = synchronized {
+    analysed = analysed.filterNot(_._2 eq Thread.currentThread)
   }
 
   private def leftBehind(now: AnyRef): Unit = analysed.foreach { case (statement, thread) =>
@@ -46,8 +57,13 @@ private[lakestep] final class FailedStatement(transaction: String, isOn: Boolean
   }
 
   /** Condition: LAKESTEP_TRANSACTION_ABORTED. */
-  def check(statement: AnyRef = None): Unit = synchronized {
-    leftBehind(statement)
+  def check(statement: AnyRef = None, isInner: => Boolean = false): Unit = synchronized {
+    if (analysed.isDefined && !isInner) leftBehind(statement)
+    checkFailed()
+  }
+
+  /** The same, of what has been seen to fail so far. */
+  def checkFailed(): Unit = synchronized {
     failure.foreach { reason =>
       throw Errors(
         "LAKESTEP_TRANSACTION_ABORTED",

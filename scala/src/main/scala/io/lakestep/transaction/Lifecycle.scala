@@ -158,7 +158,7 @@ object Lifecycle {
         tell(TransactionEvent.Committed(done.entry, done.slots, done.tries, tookMs()))
         CommitReport(transaction.id, Some(done.entry.number), done.entry.tables.size)
       case CommitOutcome.NothingToCommit =>
-        discard(transaction)
+        discard(session, transaction)
         end(session, transaction)
         tell(TransactionEvent.CommittedNothing(transaction.begun, tookMs()))
         CommitReport(transaction.id, None, 0)
@@ -225,13 +225,16 @@ object Lifecycle {
   /** Leaves nothing of a transaction that has no entry, as far as the store permits. */
   private def abandon(session: SparkSession, transaction: Transaction): Unit = {
     forget(session, transaction)
-    try discard(transaction)
+    try discard(session, transaction)
     catch { case NonFatal(_) => () }
   }
 
-  private def discard(transaction: Transaction): Unit = {
+  private def discard(session: SparkSession, transaction: Transaction): Unit = {
+    val taken = transaction.takenBack.files
+    val unmade = new UnmadeTables(transaction, session.sessionState.newHadoopConf())
+    val folders = Seq(() => unmade.removeFolders(taken)).filterNot(_ => unmade.isEmpty)
     transaction.database.discard(transaction.begun, transaction.touchedPaths)
-    transaction.database.deleteFiles(transaction.takenBack.files)
+    transaction.database.deleteFiles((taken ++ unmade.files).distinct, folders: _*)
   }
 
   /** Ends the open transaction, or clears a failed one. */
@@ -246,7 +249,7 @@ object Lifecycle {
       transaction.ending(TransactionState.Open) {
         Transactions.become(session, transaction, TransactionState.Ended)
         forget(session, transaction)
-        discard(transaction)
+        discard(session, transaction)
         transaction.database.tell(TransactionEvent.RolledBack(transaction.begun))
         transaction.id
       }.getOrElse(throw noTransaction("ROLLBACK"))

@@ -1,5 +1,7 @@
 package io.lakestep.transaction
 
+import java.util.Locale
+
 import io.lakestep.Errors
 import io.lakestep.log.{ForeignWriters, OneCommit, StagedEffect, StatementKind}
 
@@ -19,16 +21,42 @@ private[transaction] object Publishable {
    * them all. Nothing else of the table's content can keep COMMIT from it.
    */
   def check(table: TransactionTable, staged: Vector[StagedEffect]): Unit = {
-    val pinned = table.pinnedHeader.getOrElse(
-      // Not by a Delta transaction, so nobody has looked at what it read.
+    // Not by a Delta transaction, so nobody has looked at what it read.
+    if (!table.isKnown)
       throw Errors(
         "LAKESTEP_OVERLAY_CHANGE_REFUSED",
         "path" -> table.overlay.toString,
         "change" -> "stage a commit that no transaction of Delta's has made"
       )
-    )
-    OneCommit.refusal(Some(pinned), tracksRows = false, staged)
+    val pinned = table.pinnedHeader
+    OneCommit.refusal(pinned, tracksRows = false, staged)
       .foreach(refusal => throw refusal.error(table.name))
-    ForeignWriters.checkMode(pinned, staged)
+    pinned.foreach(ForeignWriters.checkMode(_, staged))
+    if (table.isNew) checkNew(table, staged)
   }
+
+  /** What a statement gives a table that it makes, and Delta would have to act upon after the commit. */
+  private def checkNew(table: TransactionTable, staged: Vector[StagedEffect]): Unit = {
+    val properties =
+      staged.flatMap(_.metaData).lastOption.fold(Map.empty[String, String])(_.properties)
+    if (properties.keys.exists(key => key.equalsIgnoreCase(ForeignWriters.Property)))
+      throw Errors(
+        "LAKESTEP_FOREIGN_WRITERS_OF_NEW_TABLE",
+        "property" -> ForeignWriters.Property,
+        "table" -> table.base.toString
+      )
+    val features = staged.flatMap(_.protocol).flatMap(_.writerFeatures).flatten.toSet
+    val reason =
+      if (properties.keys.exists(_.toLowerCase(Locale.ROOT).startsWith("delta.universalformat.")))
+        Some("UNIFORM")
+      else if (properties.get("delta.compatibility.symlinkFormatManifest.enabled").contains("true"))
+        Some("SYMLINK_MANIFEST")
+      else Option.when(features.exists(ManagedCommits))("CATALOG_MANAGED")
+    reason.foreach { subclass =>
+      throw Errors(s"LAKESTEP_UNSUPPORTED_TABLE.$subclass", "table" -> table.base.toString)
+    }
+  }
+
+  private val ManagedCommits =
+    Set("catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview", "adaptiveMetadata")
 }

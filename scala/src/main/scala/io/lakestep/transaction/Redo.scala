@@ -94,6 +94,26 @@ private[lakestep] object Redo {
       FirstTouch(table.ref, table.pinned, marks.lastIndexWhere(!_.tables.contains(base)))
     }
     transaction.database.rerun(transaction.begun, touches, conflict).filter(_.statement >= 0)
+      .map(r => r.copy(statement = beforeSavepoints(transaction, marks, r.statement)))
+  }
+
+  /** A statement that was taken back later runs again from the savepoint on: what it read is gone. */
+  @tailrec
+  private def beforeSavepoints(
+      transaction: Transaction,
+      marks: Vector[Savepoint],
+      first: Int): Int = {
+    val stood = marks :+ transaction.savepoint(Map.empty)
+    def takesBack(step: Int) = stood(step).staged.exists { case (table, version) =>
+      stood(step + 1).staged.get(table).forall(_ < version)
+    }
+    val savepoints = for {
+      step <- marks.indices.drop(first) if takesBack(step)
+      point <- stood(step + 1).named.lastOption
+      set <- marks.indices.find(i => stood(i + 1).named.exists(_ eq point))
+    } yield set
+    val earliest = (first +: savepoints).min
+    if (earliest == first) first else beforeSavepoints(transaction, marks, earliest)
   }
 
   /** Of the tables that statements change: which it is, and its schema, at the pin. */

@@ -52,7 +52,7 @@ object StagingWatch extends Logging {
               inCommitTimestamps = found.inCommitTimestamps,
               rowIdHighWaterMark = found.rowIdHighWaterMark,
               checkpointInterval = found.checkpointInterval,
-              pinned = header
+              pinned = Option.unless(table.isNew)(header)
             )
           )
           transaction.checkCombination(table)
@@ -61,7 +61,7 @@ object StagingWatch extends Logging {
             isStated = header.metaData.property(ForeignWriters.Property).isDefined
           )
           warnIfOld(table, found)
-          val isFenced = ForeignWriters.isFenced(header.protocol)
+          val isFenced = !table.isNew && ForeignWriters.isFenced(header.protocol)
           if (isFenced) unfence(table, found, header)
           isFenced
         }

@@ -3,19 +3,14 @@ package io.lakestep.transaction
 import java.util.concurrent.atomic.AtomicReference
 import java.util.concurrent.locks.ReentrantLock
 
-import scala.collection.mutable
-
-import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.catalyst.TableIdentifier
 
-import io.lakestep.{Errors, LakestepException}
+import io.lakestep.Errors
 import io.lakestep.commit.{
-  BegunTransaction, Database, IsolationLevel, Pin, ReadTable, TransactionModes, WrittenTable
+  BegunTransaction, Database, IsolationLevel, ReadTable, TransactionModes, WrittenTable
 }
 import io.lakestep.log.{ReadSet, StagedEffect, StatementKind, TableRef}
-import io.lakestep.overlay.{Chain, OverlayPath, Staging, StagingFolder}
-import io.lakestep.storage.{HadoopStores, TemporaryFiles}
+import io.lakestep.overlay.{OverlayPath, Staging}
 
 /**
  * The transaction of one Spark session: where it stands, which tables it has touched, at which version each is
@@ -31,14 +26,14 @@ import io.lakestep.storage.{HadoopStores, TemporaryFiles}
  */
 final class Transaction(
     started: BegunTransaction,
-    val database: Database,
+    database: Database,
     seen: Map[TableRef, Long] = Map.empty,
     firstTouch: TransactionTable => Unit = _ => (),
-    abortsOnError: Boolean = false) {
+    abortsOnError: Boolean = false)
+    extends MetTables(started.id, database, seen, firstTouch) {
 
   @volatile private var current = started
   @volatile private var mayWrite = !started.readOnly
-  private val tables = mutable.LinkedHashMap.empty[String, TransactionTable]
   private val statement = new AtomicReference[StatementKind](StatementKind.Data)
 
   /** Held by the statement that runs, and by COMMIT and ROLLBACK. */
@@ -50,7 +45,6 @@ final class Transaction(
   /** Changed without the lock of this object, which a thread holds while it meets a table. */
   private val at = new AtomicReference[TransactionState](TransactionState.Open)
 
-  private val staging = Staging.begin(started.id)
   private val savepoints = new NamedSavepoints(started.id)
   private[transaction] val takenBack = new TakenBack
   val failure = new FailedStatement(started.id, abortsOnError)
@@ -59,8 +53,6 @@ final class Transaction(
   val typed = new UnseenStatements
 
   @volatile private var sessionChanges = 0
-
-  def id: String = started.id
 
   def begun: BegunTransaction = current
 
@@ -105,88 +97,6 @@ final class Transaction(
     modes.readOnly.foreach(readOnly => mayWrite = !readOnly)
   }
 
-  /**
-   * The overlay of the Delta table at `base`, or None if there is no Delta log. The first call for
-   * a table pins it.
-   *
-   * @param name what a catalog calls it
-   *
-   * Condition: LAKESTEP_CONFLICT, when the table was deleted since the transaction wrote it. Another
-   * one in its place must not be read, or written, as if it were the first.
-   */
-  def overlayOf(
-      base: Path,
-      conf: Configuration,
-      name: Option[TableIdentifier] = None): Option[Path] =
-    synchronized {
-      val canonical = BasePath.canonical(base, conf)
-      val known = tables.get(canonical.toString)
-      for (t <- known) {
-        staging.forgetBelow(canonical.toString)
-        checkStaged(t, conf)
-      }
-      val table = known.orElse(touch(canonical, conf))
-      for (t <- table; n <- name) t.call(n)
-      table.map(_.overlay)
-    }
-
-  private def checkStaged(table: TransactionTable, conf: Configuration): Unit =
-    table.lastStaged.foreach { version =>
-      val file = StagingFolder.commit(table.base, id, version)
-      if (!file.getFileSystem(conf).exists(file)) throw ConflictErrors.tableGone(id, table)
-    }
-
-  /**
-   * To be called when a statement has loaded the table, and before it reads any data.
-   *
-   * Condition: LAKESTEP_CONFLICT, when others have made the table anew since it was pinned: what was
-   * loaded may be theirs.
-   */
-  def checkPinned(overlay: Path): Unit = table(overlay).foreach { touched =>
-    if (!database.isThere(touched.ref, touched.pinned)) throw ConflictErrors.tableGone(id, touched)
-  }
-
-  private def touch(canonical: Path, conf: Configuration): Option[TransactionTable] =
-    pinned(canonical, conf).map { pin =>
-      val overlay = OverlayPath(Chain(pin.version, Vector(id)), canonical).toPath
-      val table = new TransactionTable(canonical, pin, overlay)
-      if (tables.values.exists(_.pinned.mayBeOfOneLog(pin))) staging.stopRemembering()
-      tables.put(canonical.toString, table)
-      firstTouch(table)
-      table
-    }
-
-  /** None where there is no log at all, which is looked at only when nothing could be pinned. */
-  private def pinned(canonical: Path, conf: Configuration): Option[Pin] = {
-    val ref = BasePath.ref(canonical)
-    val log = new Path(canonical, TemporaryFiles.LogFolder)
-    Databases.awaitChecksum(ref)
-    try Some(database.pinned(begun, ref, notBelow = seen.getOrElse(ref, -1L)))
-    catch {
-      case e: LakestepException
-          if e.getCondition == "LAKESTEP_NOT_A_TABLE" &&
-            !HadoopStores.hasFolder(canonical.getFileSystem(conf), log) =>
-        None
-    }
-  }
-
-  /** Whether `path` belongs to an overlay of this very transaction. */
-  def owns(path: Path): Boolean =
-    OverlayPath.isOverlay(path) && OverlayPath.parse(path).chain.segments.lastOption.contains(id)
-
-  /** The table that an overlay path lies in: the innermost, as tables may lie in one another. */
-  def table(overlay: Path): Option[TransactionTable] = synchronized {
-    Iterator
-      .iterate(OverlayPath.parse(overlay).base)(_.getParent)
-      .takeWhile(_ != null)
-      .flatMap(folder => tables.get(folder.toString))
-      .nextOption()
-  }
-
-  def touched: Seq[TransactionTable] = synchronized(tables.values.toSeq)
-
-  def touchedPaths: Seq[TableRef] = touched.map(_.ref)
-
   /** Notes what a statement is about to read of a table; see PROTOCOL.md, "Read sets". */
   def reads(overlay: Path, what: ReadSet): Unit =
     if (OverlayPath.isOverlay(overlay)) table(overlay).foreach(_.read(what))
@@ -197,6 +107,9 @@ final class Transaction(
     for (table <- touched if !staged.contains(table.base.toString); what <- table.reads)
       yield ReadTable(table.ref, table.name, table.pin, what, Some(table.pinned))
   }
+
+  /** The last staged version of each table, by its path. */
+  private[transaction] def lastStaged: Map[String, Long] = staging.last
 
   /** Tables with staged commits, in the order of their first touch. */
   def written: Seq[WrittenTable] = {

@@ -10,18 +10,25 @@ import io.lakestep.log.{
   Action, ForeignWriters, OneCommit, PinnedHeader, ReadSet, StagedEffect, TableRef
 }
 
-/** What COMMIT and the combination rules must know of a table, read from its pinned snapshot. */
+/**
+ * What COMMIT and the combination rules must know of a table, read from its pinned snapshot.
+ *
+ * @param pinned nothing for a table that the transaction makes
+ */
 final case class TableFacts(
     tableId: String,
     inCommitTimestamps: Boolean,
     rowIdHighWaterMark: Option[Long],
     checkpointInterval: Int,
-    pinned: PinnedHeader)
+    pinned: Option[PinnedHeader])
 
 /** A table that the open transaction has read or written: its pin, its overlay, its statements. */
 final class TransactionTable(val base: Path, val pinned: Pin, val overlay: Path) {
 
   val pin: Long = pinned.version
+
+  /** Whether the transaction makes it. */
+  def isNew: Boolean = pin < 0
 
   /** Its address as the timeline has it. */
   val ref: TableRef = BasePath.ref(base)
@@ -64,14 +71,17 @@ final class TransactionTable(val base: Path, val pinned: Pin, val overlay: Path)
   }
 
   /** Its header at the pin, once a statement was about to write it. */
-  def pinnedHeader: Option[PinnedHeader] = facts.map(_.pinned)
+  def pinnedHeader: Option[PinnedHeader] = facts.flatMap(_.pinned)
+
+  /** Whether a Delta transaction has begun on it. */
+  def isKnown: Boolean = facts.isDefined
 
   /** Whether a commit is staged that lets statements through the fence. */
-  def isFenced: Boolean = facts.exists(f => ForeignWriters.isFenced(f.pinned.protocol))
+  def isFenced: Boolean = pinnedHeader.exists(p => ForeignWriters.isFenced(p.protocol))
 
   /** Id and schema of the table at the pin, once a statement was about to write it. */
   def shape: Option[(String, String)] =
-    facts.map(f => (f.tableId, f.pinned.metaData.schema))
+    for (f <- facts; p <- f.pinned) yield (f.tableId, p.metaData.schema)
 
   /** The last version that a finished statement has staged. */
   def lastStaged: Option[Long] = staged.lastOption
@@ -112,13 +122,13 @@ final class TransactionTable(val base: Path, val pinned: Pin, val overlay: Path)
     WrittenTable(
       path = ref,
       name = name,
-      tableId = known.tableId,
+      tableId = if (isNew) effects.flatMap(_.metaData).last.id else known.tableId,
       pin = pin,
       stagedTo = stagedTo,
       inCommitTimestamps = known.inCommitTimestamps,
-      rowTracking = OneCommit.tracksRows(Some(known.pinned), effects),
+      rowTracking = OneCommit.tracksRows(known.pinned, effects),
       rowIdHighWaterMark = known.rowIdHighWaterMark,
-      pinned = Some(known.pinned),
+      pinned = known.pinned,
       reads = reads,
       pinnedAs = Some(pinned),
       staged = commits

@@ -37,7 +37,7 @@ final class FailedStatementSuite extends AnyFunSuite {
       false,
       None,
       10,
-      PinnedHeader(at.metaData, at.protocol, Set.empty)
+      Some(PinnedHeader(at.metaData, at.protocol, Set.empty))
     ))
 
     def insert(file: String)(after: => Unit): Unit =

@@ -2,9 +2,10 @@ package io.lakestep.sql.guard
 
 import java.util.Locale
 
-import org.apache.spark.sql.catalyst.analysis.LocalTempView
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.catalyst.analysis.{LocalTempView, ResolvedIdentifier}
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.connector.catalog.Table
+import org.apache.spark.sql.connector.catalog.{StagedTable, Table}
 import org.apache.spark.sql.delta.commands.{
   AlterTableSetPropertiesDeltaCommand, DeltaReorgTable, DeltaReorgTableCommand, DeltaReorgTableMode,
   DeltaReorgTableSpec
@@ -19,6 +20,7 @@ import org.apache.spark.sql.execution.datasources.{
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 
 import org.apache.spark.sql.delta.lakestep.DeltaReference
+import io.lakestep.catalog.TransactionalCatalog
 
 /** What a node must hold, beyond its class, to be what the catalogue says. */
 sealed abstract class CatalogueCondition(val key: String) {
@@ -33,7 +35,7 @@ object CatalogueCondition {
       val target = targetOf(plan)
       target.exists(node => DeltaReference.in(node).nonEmpty) ||
       target.collectFirst { case relation: DataSourceV2Relation => relation.table }
-        .exists(writesNothing)
+        .exists(table => writesNothing(table) || isStaged(table))
     }
   }
 
@@ -41,6 +43,23 @@ object CatalogueCondition {
   case object DeltaProvider extends CatalogueCondition("delta-provider") {
     override def holds(plan: LogicalPlan): Boolean = plan match {
       case save: SaveIntoDataSourceCommand => DeltaReference.isDelta(save.dataSource)
+      case _ => false
+    }
+  }
+
+  /** The node makes a Delta table that is named by its path, which no metastore knows. */
+  case object DeltaPath extends CatalogueCondition("delta-path") {
+    override def holds(plan: LogicalPlan): Boolean = plan match {
+      case create: CreateTable => isPath(create.name)
+      case create: CreateTableAsSelect => isPath(create.name)
+      case _ => false
+    }
+
+    private def isPath(name: LogicalPlan): Boolean = name match {
+      case ResolvedIdentifier(catalog, identifier) =>
+        catalog.isInstanceOf[TransactionalCatalog] &&
+        identifier.namespace.toSeq.map(_.toLowerCase(Locale.ROOT)) == Seq("delta") &&
+        new Path(identifier.name).isAbsolute
       case _ => false
     }
   }
@@ -86,7 +105,7 @@ object CatalogueCondition {
   }
 
   val all: Seq[CatalogueCondition] =
-    Seq(DeltaTarget, DeltaProvider, Temporary, PlainProperties, Purge)
+    Seq(DeltaTarget, DeltaProvider, DeltaPath, Temporary, PlainProperties, Purge)
 
   def apply(key: String): CatalogueCondition =
     all.find(_.key == key).getOrElse(throw new IllegalStateException(s"No such condition: $key"))
@@ -113,6 +132,10 @@ object CatalogueCondition {
   /** `df.write.format("noop")`, the usual way to run a query for nothing but its time. */
   private def writesNothing(table: Table): Boolean =
     table.getClass.getName.startsWith("org.apache.spark.sql.execution.datasources.noop.")
+
+  /** What CREATE TABLE AS SELECT fills; the catalog has looked at where. */
+  private def isStaged(table: Table): Boolean = table.isInstanceOf[StagedTable] &&
+    table.getClass.getName.startsWith("org.apache.spark.sql.delta.catalog.")
 
   private val actBesideTheLog = Seq(
     "delta.universalformat.",

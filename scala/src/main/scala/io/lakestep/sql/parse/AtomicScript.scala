@@ -1,5 +1,6 @@
 package io.lakestep.sql.parse
 
+import scala.annotation.tailrec
 import scala.util.Try
 
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation
@@ -20,10 +21,12 @@ import io.lakestep.sql.parser.LakestepSqlLexer._
  * statement that only Lakestep's or Delta's knows is taken out before, and put in again after that. What
  * stands for it meanwhile has as many lines.
  *
+ * @param filled puts values for the parameters of a text
  * @param script parses a whole script
  * @param statement parses one statement, by all parsers
  */
 private[parse] final class AtomicScript(
+    filled: String => String,
     script: String => LogicalPlan,
     statement: String => LogicalPlan) {
 
@@ -59,9 +62,13 @@ private[parse] final class AtomicScript(
 
   /** The plan of a statement that means something else to another parser than to Spark's own. */
   private def foreignPlan(part: Part): Option[LogicalPlan] =
-    Try(statement(part.text)).toOption.filterNot { plan =>
-      Try(sparks.parsePlan(part.text)).toOption.exists(shape(_) == shape(plan))
-    }
+    if (OfScripts(part.first)) None
+    else
+      for {
+        text <- Try(filled(part.text)).toOption
+        plan <- Try(statement(text)).toOption
+        if !Try(sparks.parsePlan(text)).toOption.exists(shape(_) == shape(plan))
+      } yield plan
 
   private def withPlans(text: String, parts: Vector[(Part, LogicalPlan)]): LogicalPlan = {
     val standIns = parts.zipWithIndex.foldRight(text) { case (((part, _), index), done) =>
@@ -70,7 +77,7 @@ private[parse] final class AtomicScript(
       val lines = part.text.filter(_ == '\n')
       s"${done.substring(0, start)}TABLE ${StandIn(index)}$lines${done.substring(end)}"
     }
-    script(standIns) match {
+    script(filled(standIns)) match {
       case body: CompoundBody if parts.nonEmpty => restored(body, parts.map(_._2))
       case plan => plan
     }
@@ -111,6 +118,9 @@ private[parse] object AtomicScript {
     VACUUM
   )
 
+  /** Of a script these say something of their own. */
+  private val OfScripts = Set(BEGIN, CASE, END, IF, FOR, LOOP, REPEAT, SET, WHILE)
+
   /** After these a statement may begin, beside the semicolon. */
   private val Before = Set("BEGIN", "THEN", "ELSE", "DO", "LOOP", "REPEAT")
 
@@ -124,14 +134,25 @@ private[parse] object AtomicScript {
       val found = text.substring(text.offsetByCodePoints(0, start), text.offsetByCodePoints(0, end))
       Part(found, start, end, tokens(first).getLine, tokens(first).getType)
     }
-    // The statement of a handler follows its conditions.
-    var isInHandler = false
-    tokens.indices.drop(1).flatMap { i =>
-      if (isSemicolon(i)) isInHandler = false
-      else if (word(i) == "HANDLER") isInHandler = true
-      val mayBegin = isSemicolon(i - 1) || Before(word(i - 1)) || isInHandler
-      Option.when(mayBegin && !isSemicolon(i))(segment(i))
-    }.toVector
+    def wordAt(i: Int) = if (i < tokens.size) word(i) else ""
+    // The statement of `DECLARE … HANDLER FOR …` follows the conditions.
+    @tailrec
+    def afterConditions(i: Int): Int = {
+      val next = wordAt(i) match {
+        case "NOT" => i + 2
+        case "SQLSTATE" => if (wordAt(i + 1) == "VALUE") i + 3 else i + 2
+        case _ => i + 1
+      }
+      if (wordAt(next) == ",") afterConditions(next + 1) else next
+    }
+    val ofHandlers = tokens.indices.drop(2).collect {
+      case i if word(i) == "HANDLER" && word(i - 2) == "DECLARE" && wordAt(i + 1) == "FOR" =>
+        afterConditions(i + 2)
+    }.toSet
+    tokens.indices.drop(1).filter { i =>
+      !isSemicolon(i) && (isSemicolon(i - 1) || Before(word(i - 1)) || ofHandlers(i)) &&
+      word(i) != "DECLARE"
+    }.map(segment).toVector
   }
 
   private object StandIn {

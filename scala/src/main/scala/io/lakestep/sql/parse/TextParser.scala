@@ -56,10 +56,8 @@ private[parse] abstract class TextParser(session: SparkSession, delegate: Parser
 
   /** @param filled puts values for the parameters of a text */
   protected def atomic(sqlText: String, script: String)(filled: String => String): LogicalPlan = {
-    val parsed = new AtomicScript(
-      text => delegate.parsePlan(filled(text)),
-      text => piece(filled(text))(delegate.parsePlan)
-    ).parse(script)
+    val parsed =
+      new AtomicScript(filled, delegate.parsePlan, piece(_)(delegate.parsePlan)).parse(script)
     val begin = BeginTransaction(None, TransactionModes())
     block(sqlText, begin, Seq(BlockPiece(script, parsed)), BlockEnd.Commit)
   }
@@ -71,7 +69,8 @@ private[parse] abstract class TextParser(session: SparkSession, delegate: Parser
 
   /** A statement that the open transaction may have to run again. */
   protected def typed(text: String, plan: LogicalPlan): LogicalPlan = {
-    if (Transactions.isOpen(session) && boundLater(text).isEmpty) StatementTag.note(plan)
+    if (Transactions.isOpen(session) && boundLater(text).isEmpty && !Callers.isFunctionBody)
+      StatementTag.note(plan)
     plan
   }
 

@@ -68,7 +68,7 @@ final case class RedirectTables(session: SparkSession) extends Rule[LogicalPlan]
         case Some(path) if save.dataSource.isInstanceOf[DeltaDataSource] =>
           done(save.copy(options =
             options.originalMap.filterNot(_._1.equalsIgnoreCase("path")) ++
-              pathOption(path, fsOptions(options))
+              Map("path" -> target(path, fsOptions(options)))
           ))
         case path =>
           path.foreach(refuseOverlay)
@@ -123,6 +123,11 @@ final case class RedirectTables(session: SparkSession) extends Rule[LogicalPlan]
   private def overlay(path: String, options: Map[String, String]): String = {
     refuseOverlay(path)
     RedirectPath(session, path, options).getOrElse(path)
+  }
+
+  private def target(path: String, options: Map[String, String]): String = {
+    refuseOverlay(path)
+    RedirectPath.ofTarget(session, path, options).getOrElse(path)
   }
 
   private def pathOption(path: String, options: Map[String, String]): Map[String, String] =

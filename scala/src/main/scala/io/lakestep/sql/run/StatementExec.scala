@@ -85,12 +85,23 @@ final case class StatementExec(
     @transient reads: Option[PlannedReads])
     extends StatementRoot {
 
-  private def run[T](query: SparkPlan => T): T = {
+  private def now(): Option[Transaction] = {
     val open = checked()
     for (transaction <- open) {
-      transaction.failure.check()
+      transaction.failure.checkFailed()
       reads.foreach(transaction.checkPlanned)
     }
+    open
+  }
+
+  /** Before each action. Spark keeps what `execute` gave, so `toPandas` and its like ask no second time. */
+  override def resetMetrics(): Unit = {
+    now()
+    super.resetMetrics()
+  }
+
+  private def run[T](query: SparkPlan => T): T = {
+    val open = now()
     try query(child)
     catch {
       case NonFatal(failure) =>
@@ -178,7 +189,9 @@ final case class StatementStrategy(session: SparkSession) extends SparkStrategy 
       BeforeOutsideStatement(session, command)
       if (!command.isInstanceOf[TransactionCommand])
         Transactions.open(session).foreach { transaction =>
-          transaction.failure.check()
+          // What fails from here on is noted where it runs.
+          if (!transaction.isBusy) transaction.failure.isRun()
+          transaction.failure.checkFailed()
           ReadSets.command(transaction, command)
           ReadSets.query(transaction, command, NoteStatementTables.notedOf(command))
           if (CommandCatalogue.decide(command) == Decision.Harmless && !ScriptVariables(command))

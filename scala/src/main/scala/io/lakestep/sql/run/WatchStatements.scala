@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.delta.lakestep.{Callers, DeltaReference, SparkInternals}
 import io.lakestep.sql.command.{
   BeginTransaction, CommitTransaction, RollbackToSavepoint, RollbackTransaction, SavepointCommand,
-  SetTransaction
+  SetTransaction, TransactionCommand
 }
 import io.lakestep.sql.parse.StatementTag
 import io.lakestep.transaction.{SessionEnvironment, SessionState, Transaction, Transactions}
@@ -40,9 +40,12 @@ private[lakestep] object WatchStatements {
 
   private final class AtStart(session: SparkSession) extends Rule[LogicalPlan] {
     override def apply(plan: LogicalPlan): LogicalPlan = {
+      if (isOfFrame(plan))
+        watched(session).foreach(_.failure.check(isInner = Callers.isInAnalysis))
       for (statement <- StatementTag.of(plan) if !isInView; transaction <- watched(session)) {
-        if (!plan.isInstanceOf[RollbackToSavepoint]) transaction.failure.check(statement)
-        transaction.failure.analysing(statement)
+        if (!plan.isInstanceOf[RollbackToSavepoint])
+          transaction.failure.check(statement, Callers.isInAnalysis)
+        transaction.failure.analysing(statement, Callers.isInAnalysis)
         transaction.typed.begin(statement, transaction.savepoint(SessionEnvironment.of(session)))
       }
       plan
@@ -50,8 +53,11 @@ private[lakestep] object WatchStatements {
   }
 
   private def atEnd(session: SparkSession, plan: LogicalPlan): Unit = {
-    for (statement <- StatementTag.of(plan); transaction <- watched(session))
-      transaction.failure.isAnalysed(statement)
+    for {
+      statement <- StatementTag.of(plan)
+      if !plan.isInstanceOf[Command] || plan.isInstanceOf[SavepointCommand]
+      transaction <- watched(session)
+    } transaction.failure.isAnalysed(statement)
     if (StatementTag.of(plan).isEmpty && !isOwn(plan))
       // Also called for each subquery of a statement.
       for (transaction <- watched(session) if shows(plan) || plan.isInstanceOf[Command])
@@ -61,7 +67,11 @@ private[lakestep] object WatchStatements {
   private final class AtExecution(session: SparkSession) extends Rule[LogicalPlan] {
     override def apply(plan: LogicalPlan): LogicalPlan = {
       if (!plan.isInstanceOf[Command] && !isOwn(plan))
-        for (transaction <- watched(session) if shows(plan)) transaction.typed.see()
+        for (transaction <- watched(session)) {
+          // Where a function was put in its place, the plan is not told by its tag any more.
+          transaction.failure.isRun()
+          if (shows(plan)) transaction.typed.see()
+        }
       plan
     }
   }
@@ -83,6 +93,13 @@ private[lakestep] object WatchStatements {
     case result: CommandResult => isOwn(result.commandLogicalPlan)
     case _: BeginTransaction | _: CommitTransaction | _: RollbackTransaction | _: SetTransaction |
         _: SavepointCommand => true
+    case _ => false
+  }
+
+  /** A command that came without a text: of a DataFrame. */
+  private def isOfFrame(plan: LogicalPlan): Boolean = plan match {
+    case _: TransactionCommand => false
+    case command: Command => StatementTag.of(command).isEmpty
     case _ => false
   }
 

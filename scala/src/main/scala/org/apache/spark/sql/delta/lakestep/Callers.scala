@@ -39,6 +39,18 @@ object Callers {
     _.exists(_.getClassName.startsWith(s"${Sql}catalyst.analysis.ResolveExecuteImmediate"))
   )
 
+  /** Analyses a plan for the analysis of another one, of which it is a part. */
+  def isInAnalysis: Boolean = walk(
+    _.filter { frame =>
+      frame.getClassName == s"${Sql}catalyst.analysis.Analyzer" &&
+      frame.getMethodName.endsWith("$executeSameContext")
+    }.size > 1
+  )
+
+  /** Parses the body of a function for a statement that calls it. */
+  def isFunctionBody: Boolean =
+    walk(_.exists(_.getClassName.startsWith(s"${Sql}catalyst.catalog.")))
+
   /** Works for a client of Spark Connect. */
   def isConnect: Boolean = walk(_.exists(_.getClassName.startsWith(s"${Sql}connect.")))
 

@@ -1,0 +1,54 @@
+package io.lakestep.transaction
+
+import java.io.IOException
+import java.nio.file.{Files, Paths}
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+import io.lakestep.overlay.StagingFolder
+import io.lakestep.storage.{HadoopStores, TemporaryFiles}
+
+/**
+ * What is left of tables that a transaction would have made. No VACUUM would find it, and somebody else may
+ * be making a table there, so only files go that statements have named, and folders that are empty then.
+ */
+private[transaction] final class UnmadeTables(transaction: Transaction, conf: Configuration) {
+
+  private val tables = transaction.touched.toVector.filter(_.isNew)
+
+  /** Of each table, to be asked before the staged commits are gone. */
+  val files: Vector[String] = {
+    val staged = transaction.lastStaged
+    tables.flatMap { table =>
+      staged.get(table.base.toString).toVector.flatMap { last =>
+        transaction.database.madeBy(transaction.begun, table.ref, 0L to last)
+      }
+    }
+  }
+
+  def isEmpty: Boolean = tables.isEmpty
+
+  /** To be called when the files are gone. */
+  def removeFolders(also: Vector[String]): Unit = tables.foreach { table =>
+    val fs = table.base.getFileSystem(conf)
+    if (HadoopStores.hasFolders(fs)) {
+      val log = new Path(table.base, TemporaryFiles.LogFolder)
+      val staging = StagingFolder.commit(table.base, transaction.id, 0).getParent
+      transaction.database.dropStaging(transaction.begun, table.ref)
+      val ofFiles = (files ++ also).filter(_.startsWith(s"${table.ref.uri}/")).flatMap { file =>
+        Iterator.iterate(new Path(new java.net.URI(file)).getParent)(_.getParent)
+          .takeWhile(_.depth > table.base.depth)
+      }
+      val own = staging.getParent
+      val temporary = new Path(own, TemporaryFiles.Folder)
+      val all = ofFiles ++ Vector(staging, temporary, own, log, table.base)
+      all.distinct.sortBy(-_.depth).foreach { folder =>
+        try
+          if (fs.getScheme == "file") Files.deleteIfExists(Paths.get(folder.toUri.getPath))
+          else fs.delete(folder, false)
+        catch { case _: IOException => () }
+      }
+    }
+  }
+}
