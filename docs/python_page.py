@@ -66,8 +66,9 @@ except lakestep.ConflictError as conflict:
 COMMANDS_HEAD = """\
 ## Command line
 
-The wheel installs the command `lakestep`. It starts no JVM. It exits with 0, or with 1 after it
-has printed an error to stderr.
+The wheel installs the command `lakestep`. It exits with 0; with 1 after an error, which it prints
+to stderr; with 2 when it was called in a wrong way. Only `lakestep run` starts Spark; see
+[A file of SQL](operations.md#a-file-of-sql).
 """
 
 
@@ -190,9 +191,10 @@ def _tree() -> str:
 def _commands() -> str:
     """Return the commands as `_cli.py` declares them."""
     rows = [
-        f"| `lakestep {ast.literal_eval(node.args[0])}` "
-        f"| {next(ast.literal_eval(k.value) for k in node.keywords if k.arg == 'help')} |"
-        for node in ast.walk(ast.parse((PACKAGE / "_cli.py").read_text("utf-8")))
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".add_parser")
+        f"| `lakestep {ast.literal_eval(decorator.args[0])}` | {docstrings.first_paragraph(node)} |"
+        for node in ast.parse((PACKAGE / "_cli.py").read_text("utf-8")).body
+        if isinstance(node, ast.FunctionDef)
+        for decorator in node.decorator_list
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "app.command"
     ]
     return "\n".join(["| command | what it does |", "|---|---|", *rows, ""])

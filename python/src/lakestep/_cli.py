@@ -2,37 +2,57 @@
 
 from __future__ import annotations
 
-import argparse
+import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
 
 from lakestep import _build, _errors
 
+app = typer.Typer(
+    help="Lakestep on this machine.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return 0, or 1 after printing an error of Lakestep to stderr."""
-    parser = argparse.ArgumentParser(prog="lakestep", description="Lakestep on this machine.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    jar = commands.add_parser(
-        "jar",
-        help="print the path of the JAR, for spark-submit --jars; with --spark 4.1 for that Spark",
-    )
-    jar.add_argument(
-        "--spark",
-        metavar="VERSION",
-        help="the Spark of the cluster, 4.1 for example; default: that of the installed PySpark",
-    )
-    commands.add_parser("version", help="print the version, and the Spark and Delta of each JAR")
-    given = parser.parse_args(arguments)
+    """Run one command; return 0, 1 after an error on stderr, 2 after wrong usage, 130 after Ctrl-C.
+
+    An error has no stack trace.
+    """
     try:
-        print(_build.jar_path(given.spark) if given.command == "jar" else _version_text())
+        app(arguments, prog_name="lakestep")
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except _errors.LakestepError as error:
         print(error, file=sys.stderr)
         return 1
     return 0
 
 
-def _version_text() -> str:
+@app.command("jar")
+def print_jar(
+    spark: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VERSION",
+            help="The Spark of the cluster, 4.1 for example. Default: that of this PySpark.",
+        ),
+    ] = None,
+) -> None:
+    """Print the path of the JAR, for spark-submit --jars; with --spark 4.1 for that Spark."""
+    print(_build.jar_path(spark))
+
+
+@app.command("version")
+def print_version() -> None:
+    """Print the version, and the Spark and Delta of each JAR."""
     of_this_pyspark = _build.jar_path()
     others = [path for path in _build.jars().values() if path != of_this_pyspark]
     lines = [f"lakestep {_build.version()}"]
@@ -44,4 +64,100 @@ def _version_text() -> str:
             )
         used = ", used with the PySpark that is installed" if path == of_this_pyspark else ""
         lines.append(f"  Spark {jar['spark']}, Delta {jar['delta']}{used}")
-    return "\n".join(lines)
+    print("\n".join(lines))
+
+
+@app.command("run")
+def run_sql_file(
+    file: Annotated[
+        str, typer.Argument(help="SQL statements with semicolons between them; - is stdin.")
+    ],
+    atomic: Annotated[
+        bool, typer.Option("--atomic", help="Run all of it as one transaction.")
+    ] = False,
+    var: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="The value of :NAME, a string. Repeatable."),
+    ] = None,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="A setting of Spark. Repeatable."),
+    ] = None,
+    master: Annotated[
+        str | None, typer.Option(metavar="URL", help="Spark's master, local[4] for example.")
+    ] = None,
+    remote: Annotated[
+        str | None, typer.Option(metavar="URL", help="A server of Spark Connect, sc://host:port.")
+    ] = None,
+    results: Annotated[
+        bool, typer.Option("--results", help="Show every query, and not only the last one.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Show results as lines of JSON, all rows of them.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+) -> None:
+    """Run the statements of a file in one session; with --atomic as one transaction."""
+    from lakestep import _report, _run_file, _statements
+
+    if master is not None and remote is not None:
+        raise typer.BadParameter("there is one of --master and --remote")
+    variables, settings = _pairs(var, "--var"), _pairs(conf, "--conf")
+    job = _run_file.Job(
+        name="<stdin>" if file == "-" else file,
+        statements=_statements.split(_text(file)),
+        atomic=atomic,
+        variables=variables,
+        show_all=results,
+        as_json=as_json,
+        quiet=quiet,
+    )
+    if unused := job.unused():
+        names = ", ".join(f":{name}" for name in sorted(unused))
+        raise typer.BadParameter(f"the file has no parameter {names}", param_hint="--var")
+    if atomic and (boundary := job.boundary()):
+        why = "with --atomic the file is one transaction, and holds no BEGIN, COMMIT or ROLLBACK"
+        _fail(f"{job.name}:{boundary.line}: {boundary.title}: {why}. Nothing was run.")
+    if not job.statements:
+        return
+    try:
+        spark = _run_file.session(settings, master, remote)
+    except _errors.LakestepError:
+        raise
+    except Exception as error:
+        _fail(f"Spark does not start. {_report.message_of(error)}")
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    try:
+        raise typer.Exit(_run_file.run_job(spark, job))
+    finally:
+        # What follows a COMMIT is brought to its end.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        spark.stop()
+
+
+def _fail(text: str) -> NoReturn:
+    print(text, file=sys.stderr)
+    raise typer.Exit(1)
+
+
+def _pairs(texts: list[str] | None, option: str) -> dict[str, str]:
+    pairs = {}
+    for text in texts or []:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise typer.BadParameter(f"{text!r} is not name=value", param_hint=option)
+        if name in pairs:
+            raise typer.BadParameter(f"{name} is given twice", param_hint=option)
+        pairs[name] = value
+    return pairs
+
+
+def _text(file: str) -> str:
+    try:
+        raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        return raw.decode("utf-8-sig")
+    except OSError as error:
+        raise typer.BadParameter(f"{file}: {error.strerror}", param_hint="FILE") from None
+    except UnicodeDecodeError:
+        raise typer.BadParameter(f"{file}: it is not UTF-8", param_hint="FILE") from None

@@ -100,6 +100,18 @@ def configure(
     return builder
 
 
+def quiet(builder: SparkSession.Builder) -> SparkSession.Builder:
+    """Switch off the log of Spark, and its bar of progress, where the user did not set them.
+
+    Spark logs the stack trace of each task that fails. A remote server is left as it is.
+    """
+    user = _UserSettings(builder)
+    for key, value in (("spark.log.level", "OFF"), ("spark.ui.showConsoleProgress", "false")):
+        if user.get(key) is None and not user.is_remote_server():
+            builder.config(key, value)
+    return builder
+
+
 def meet(spark: SparkSession) -> None:
     """Check that the session runs the JAR of this package; from then on its errors are ours.
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 # The session setting by which the JVM names the open transaction.
-_OPEN = "spark.lakestep.transaction"
+OPEN = "spark.lakestep.transaction"
 
 _LEVELS = ("SNAPSHOT", "SERIALIZABLE")
 
@@ -85,7 +85,7 @@ class Transaction:
             The transaction has ended already; a later one of the session stays as it is.
         """
         self._end("commit()")
-        if self._spark.conf.get(_OPEN, self._id) != self._id:
+        if self._spark.conf.get(OPEN, self._id) != self._id:
             raise _errors.error(
                 "LAKESTEP_TRANSACTION_NOT_OPEN", operation="commit()", transaction=self._id
             )
@@ -94,7 +94,7 @@ class Transaction:
         except Exception as failure:
             # A failed COMMIT refuses every further statement until ROLLBACK, which then changes
             # nothing on storage, also when the outcome is not known.
-            _roll_back_after(self._spark, failure)
+            roll_back_after(self._spark, failure)
             raise
         self._entry = row["entry"]
 
@@ -287,13 +287,13 @@ def transaction(
     except BaseException as failure:
         if txn.is_open:
             txn._end("rollback()")
-            _roll_back_after(spark, failure)
+            roll_back_after(spark, failure)
         raise
     if txn.is_open:
         txn.commit()
 
 
-def _roll_back_after(spark: SparkSession, failure: BaseException) -> None:
+def roll_back_after(spark: SparkSession, failure: BaseException) -> None:
     """Leave no transaction open in the session; what goes wrong here becomes a note."""
     try:
         spark.sql("ROLLBACK").collect()

@@ -1,0 +1,184 @@
+"""What `lakestep run` shows: progress, results as a table or as JSON, errors with their line."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from lakestep._errors import LakestepError
+from lakestep._statements import Statement
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_MOST_ROWS = 100
+# A pipe has no width, and a row is one line there.
+_PIPE_WIDTH = 1_000_000
+
+# Where Spark says in which line of the statement it was: at its end, or in front of the text.
+_LINE = re.compile(r"(?:\(line |; line |\{LINE:)(\d+)")
+_AFTER_MESSAGE = re.compile(r"\n+(?:== SQL|JVM stacktrace:)")
+_OWN_LINE = re.compile(r"\(line (\d+)\)")
+
+
+class Steps:
+    """The lines of progress, on stderr: one for each statement."""
+
+    def __init__(self, total: int, *, quiet: bool) -> None:
+        self._total = total
+        self._quiet = quiet
+        self._console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+
+    @contextmanager
+    def step(self, number: int, statement: Statement, *, prints: bool) -> Iterator[None]:
+        """Show a statement while the body runs, and its seconds once that has ended well.
+
+        A body that prints would print into the moving line.
+        """
+        label, begun = f"[{number}/{self._total}]", time.monotonic()
+        if self._console.is_terminal and not self._quiet and not prints:
+            moving = Progress(
+                SpinnerColumn(),
+                TextColumn("{task.description}", markup=False),
+                TimeElapsedColumn(),
+                console=self._console,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            with moving:
+                moving.add_task(f"{label} {statement.title}", total=None)
+                yield
+        else:
+            yield
+        if not self._quiet:
+            seconds = time.monotonic() - begun
+            self._console.print(f"{label} {seconds:.1f} s  {statement.title}")
+
+
+def run_through(frame: DataFrame) -> None:
+    """Run a query over all of its rows, and bring none of them here."""
+    from pyspark.sql import functions as F
+
+    text = _as_text(frame)
+    text.agg(F.max(F.xxhash64(*text.columns))).collect()
+
+
+def table_of(frame: DataFrame) -> RenderableType:
+    """Run a query over all of its rows; return a table of the first ones."""
+    text = _as_text(frame)
+    rows = text.limit(_MOST_ROWS + 1).collect()
+    table = Table(box=box.ASCII2)
+    for name in frame.columns:
+        table.add_column(Text(name), overflow="fold")
+    for row in rows[:_MOST_ROWS]:
+        table.add_row(*(Text("NULL" if value is None else value) for value in row))
+    parts: list[RenderableType] = [table]
+    if len(rows) > _MOST_ROWS:
+        run_through(frame)
+        parts.append(Text(f"There are more than these {_MOST_ROWS} rows."))
+    return Group(*parts)
+
+
+def show_table(table: RenderableType) -> None:
+    """Print a table on stdout."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=_PIPE_WIDTH)
+    console.print(table)
+
+
+def show_json(frame: DataFrame) -> None:
+    """Run a query, and print each row as a line of JSON on stdout."""
+    from pyspark.sql import functions as F
+
+    row = F.to_json(F.struct("*"), {"ignoreNullFields": "false"})
+    for (line,) in frame.select(row).toLocalIterator():
+        print(line)
+    sys.stdout.flush()
+
+
+def _as_text(frame: DataFrame) -> DataFrame:
+    """Return the rows as Spark writes them; two columns may have had one name."""
+    from pyspark.sql import functions as F
+
+    names = [f"c{i}" for i in range(len(frame.columns))]
+    return frame.toDF(*names).select([F.col(name).cast("string") for name in names])
+
+
+def quiet_loggers() -> None:
+    """Keep PySpark from printing each error as JSON, with its stack trace, as well."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
+
+
+def message_of(error: BaseException) -> str:
+    """Return condition, text and SQLSTATE of an error, without plans, texts of SQL and traces."""
+    error = _known(error)
+    if not isinstance(error, PySparkException):
+        return f"{type(error).__name__}: {_first_line(str(error))}"
+    state, text = None, str(error)
+    # PySpark may not know a text of Delta.
+    with suppress(Exception):
+        state = error.getSqlState()
+        text = error.getMessage()
+    if isinstance(error, LakestepError):
+        return text
+    text = _AFTER_MESSAGE.split(text.strip())[0]
+    if state is None:
+        return _first_line(text)
+    return f"{text.partition(f' SQLSTATE: {state}')[0]} SQLSTATE: {state}"
+
+
+def place_of(error: BaseException, statement: Statement) -> tuple[int, str]:
+    """Return the line of the file that an error is about, and its message."""
+    error = _known(error)
+    message, first = message_of(error), statement.line - 1
+    if isinstance(error, LakestepError):
+        message = _OWN_LINE.sub(lambda found: f"(line {first + int(found[1])})", message)
+    found = _LINE.search(str(error))
+    lines = statement.text.count("\n") + 1
+    if found is None or int(found[1]) > lines or _is_in_another_text(error):
+        return statement.line, message
+    return first + int(found[1]), message
+
+
+def _is_in_another_text(error: BaseException) -> bool:
+    """Whether the lines are those of a view or a function."""
+    with suppress(Exception):
+        if isinstance(error, PySparkException):
+            return any(context.objectType() for context in error.getQueryContext())
+    return False
+
+
+def _known(error: BaseException) -> BaseException:
+    """Return the error of Spark that a failure of the JVM was caused by, where there is one."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors.exceptions import captured
+
+    cause = error.java_exception if isinstance(error, Py4JJavaError) else None
+    while cause is not None:
+        converted = captured.convert_exception(cause)
+        if not isinstance(converted, captured.UnknownException):
+            return converted
+        cause = cause.getCause()
+    if isinstance(error, Py4JJavaError):
+        return PySparkException(_first_line(error.java_exception.toString()))
+    return error
+
+
+def _first_line(text: str) -> str:
+    return (text.strip().splitlines() or [""])[0]
