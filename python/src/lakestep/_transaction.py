@@ -158,7 +158,7 @@ class Transaction:
                     # What the body did must not be committed.
                     _add_note(failure, f"ROLLBACK TO failed, so all was rolled back: {error}")
                     self._end("rollback()")
-                    _roll_back_after(self._spark, failure)
+                    roll_back_after(self._spark, failure)
             raise
         if self._is_open:
             point._release()
