@@ -10,8 +10,7 @@ pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left"
 
 
 def rows(spark, path, *columns):
-    columns = columns or ["id"]
-    found = spark.read.format("delta").load(str(path)).select(*columns)
+    found = spark.read.format("delta").load(str(path)).select(*(columns or ("id",)))
     return sorted(tuple(row) for row in found.collect())
 
 
@@ -192,7 +191,7 @@ def test_what_delta_would_have_to_act_upon_is_refused(spark, tmp_path, propertie
         spark.sql(
             f"CREATE TABLE delta.`{path}` (id BIGINT) USING delta TBLPROPERTIES ({properties})"
         )
-    assert raised.value.getCondition()
+    assert condition_of(raised.value)
     assert commit(spark)["entry"] is None
     assert not list(path.glob("_delta_log/*.json"))
 
