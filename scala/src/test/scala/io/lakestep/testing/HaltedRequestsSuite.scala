@@ -12,7 +12,7 @@ final class HaltedRequestsSuite extends AnyFunSuite {
   private val cases = Seq(
     ("commit", false, false, 60),
     ("rollback", true, false, 80),
-    ("commit with fences", false, true, 80),
+    ("commit with fences", false, true, 65),
     ("rollback with fences", true, true, 80)
   )
 
