@@ -22,7 +22,10 @@ object TimelineCodec {
 
   /** What an entry may ask of those who finish it. */
   private val Catalog = "catalogActions"
-  private val Features = Set(Reserve, Catalog)
+
+  /** Tables that the entry makes: whoever does not know them would close one without a header. */
+  private val NewTables = "newTables"
+  private val Features = Set(Reserve, Catalog, NewTables)
 
   private val Sum = "sum"
 
@@ -30,7 +33,8 @@ object TimelineCodec {
     case c: CommitEntry =>
       val node = head("commit", c)
       val features = Vector(Reserve).filter(_ => c.tables.exists(_.reserve.isDefined)) ++
-        Vector(Catalog).filter(_ => c.catalogActions.nonEmpty)
+        Vector(Catalog).filter(_ => c.catalogActions.nonEmpty) ++
+        Vector(NewTables).filter(_ => c.tables.exists(_.pin < 0))
       if (features.nonEmpty) texts(node.putArray(StrictFields.RequiredFeatures), features)
       node.put("rules", c.rules)
       node.set[JsonNode]("transaction", requested(c.transaction))

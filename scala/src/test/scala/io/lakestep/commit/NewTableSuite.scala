@@ -51,6 +51,10 @@ final class NewTableSuite extends AnyFunSuite {
       override def ordered(entry: CommitEntry): Unit = before = Some(s.lake.head("N"))
     })
     assert(outcome.isInstanceOf[CommitOutcome.Committed])
+    val file = f"${s.lake.root}/timeline/${1}%020d.json"
+    val text = s.lake.store.get(file).map(new String(_, "UTF-8")).getOrElse("")
+    // An older client refuses it.
+    assert(text.contains("\"requiredFeatures\":[\"newTables\"]"))
     assert(before.contains(-1L))
     assert(s.lake.head("N") == 0)
     assert(s.lake.live("N") == Set("n1"))
