@@ -203,9 +203,14 @@ final class Transaction(
       if last > kept
     } yield (table, kept, last)
 
-  private def cutBackTo(before: Map[String, Long], forget: Path => Unit): Unit =
+  /** @param deletes whether the data files go, too, once the transaction ends */
+  private def cutBackTo(
+      before: Map[String, Long],
+      deletes: Boolean,
+      forget: Path => Unit): Unit =
     stagedSince(before).foreach { case (table, keep, last) =>
-      val made = database.madeBy(begun, table.ref, keep + 1 to last)
+      val made =
+        if (deletes) database.madeBy(begun, table.ref, keep + 1 to last) else Vector.empty
       database.dropStaged(begun, table.ref, keep + 1 to last)
       staging.cutBack(table.base.toString, table.pin, keep)
       takenBack.add(table.base.toString, keep, made)
@@ -254,8 +259,11 @@ final class Transaction(
   }
 
   /** What a query reads that is planned now. */
-  def planned(overlays: Set[Path]): PlannedReads =
+  def planned(paths: Set[Path]): PlannedReads = {
+    // Cached data is built anew from the tables themselves.
+    val overlays = paths.filter(OverlayPath.isOverlay(_))
     takenBack.planned(overlays.flatMap(table(_)).map(_.base.toString), staging.last)
+  }
 
   def checkPlanned(plan: PlannedReads): Unit = takenBack.check(id, plan)
 
@@ -271,7 +279,7 @@ final class Transaction(
       keepPins: Boolean,
       keepReads: Boolean,
       forget: Path => Unit): Unit = inTurn {
-    cutBackTo(to.staged, forget)
+    cutBackTo(to.staged, deletes = keepPins, forget)
     savepoints.restore(to.named)
     synchronized {
       if (!keepPins) forgetHeaders(to, forget)
