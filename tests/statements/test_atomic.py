@@ -3,7 +3,7 @@
 import pytest
 
 from built import LINE
-from transactions import begin, refused, rollback
+from transactions import abandon, begin, refused, rollback
 
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left", "scripts")]
 
@@ -20,15 +20,19 @@ def scripts(spark):
 @pytest.fixture
 def table(spark, tmp_path):
     """A function that makes a table of three rows, 1 to 3."""
+    names = []
 
     def made(name):
+        names.append(name)
         path = tmp_path / name
-        spark.sql(f"DROP TABLE IF EXISTS {name}")
         spark.sql(f"CREATE TABLE {name} (id BIGINT, v STRING) USING delta LOCATION '{path}'")
         spark.sql(f"INSERT INTO {name} (id) VALUES (1), (2), (3)")
         return name
 
-    return made
+    yield made
+    abandon(spark)
+    for name in names:
+        spark.sql(f"DROP TABLE {name}")
 
 
 def ids(spark, table):

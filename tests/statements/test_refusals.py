@@ -230,7 +230,6 @@ def test_new_tables_and_other_formats_are_refused_before_they_act(spark, arena, 
             lambda: inside.write.format("delta").mode("overwrite").saveAsTable("fresh"),
             lambda: inside.writeTo("fresh").using("delta").create(),
             lambda: inside.writeTo(target.sql).using("delta").createOrReplace(),
-            lambda: inside.write.format("delta").save(str(tmp_path / "fresh")),
         ],
         "NOT_DELTA": [
             lambda: spark.sql("INSERT INTO in_parquet VALUES (1)"),

@@ -5,7 +5,7 @@ import pytest
 import files_on_disk
 import lakestep
 import table_state
-from transactions import begin, commit, refused, rollback
+from transactions import abandon, begin, commit, refused, rollback
 
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
 
@@ -17,15 +17,19 @@ def ids(spark, table):
 @pytest.fixture
 def table(spark, tmp_path):
     """A function that makes a table of three rows, 1 to 3."""
+    names = []
 
     def made(name):
+        names.append(name)
         path = tmp_path / name
-        spark.sql(f"DROP TABLE IF EXISTS {name}")
         spark.sql(f"CREATE TABLE {name} (id BIGINT, v STRING) USING delta LOCATION '{path}'")
         spark.sql(f"INSERT INTO {name} (id) VALUES (1), (2), (3)")
         return name
 
-    return made
+    yield made
+    abandon(spark)
+    for name in names:
+        spark.sql(f"DROP TABLE {name}")
 
 
 @pytest.fixture

@@ -171,7 +171,7 @@ def test_rearranging_write_does_not_go_with_a_change_of_rows(spark, table):
 
 def test_block_that_a_statement_ends_early_runs_nothing_more(spark, table):
     name = table("ended_early")
-    with refused("LAKESTEP_TRANSACTION_NOT_OPEN", "25000"):
+    with refused("LAKESTEP_STATEMENT_IN_BLOCK", "25001"):
         spark.sql(f"BEGIN; EXECUTE IMMEDIATE 'COMMIT'; DELETE FROM {name}; COMMIT")
     assert numbers(spark, name) == [1, 2]
 
