@@ -3,40 +3,22 @@
 import pytest
 
 from built import LINE
-from transactions import abandon, begin, refused, rollback
+from three_rows import ids, setting, three_rows
+from transactions import begin, refused, rollback
 
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left", "scripts")]
 
 
 @pytest.fixture
 def scripts(spark):
-    key = "spark.sql.scripting.enabled"
-    before = spark.conf.get(key)
-    spark.conf.set(key, "true")
-    yield
-    spark.conf.set(key, before)
+    with setting(spark, "spark.sql.scripting.enabled", "true"):
+        yield
 
 
 @pytest.fixture
 def table(spark, tmp_path):
-    """A function that makes a table of three rows, 1 to 3."""
-    names = []
-
-    def made(name):
-        names.append(name)
-        path = tmp_path / name
-        spark.sql(f"CREATE TABLE {name} (id BIGINT, v STRING) USING delta LOCATION '{path}'")
-        spark.sql(f"INSERT INTO {name} (id) VALUES (1), (2), (3)")
-        return name
-
-    yield made
-    abandon(spark)
-    for name in names:
-        spark.sql(f"DROP TABLE {name}")
-
-
-def ids(spark, table):
-    return sorted(row[0] for row in spark.sql(f"SELECT id FROM {table}").collect())
+    with three_rows(spark, tmp_path) as made:
+        yield made
 
 
 def version(spark, table):

@@ -5,41 +5,23 @@ import pytest
 import files_on_disk
 import lakestep
 import table_state
-from transactions import abandon, begin, commit, refused, rollback
+from three_rows import ids, setting, three_rows
+from transactions import begin, commit, refused, rollback
 
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
 
 
-def ids(spark, table):
-    return sorted(row[0] for row in spark.sql(f"SELECT id FROM {table}").collect())
-
-
 @pytest.fixture
 def table(spark, tmp_path):
-    """A function that makes a table of three rows, 1 to 3."""
-    names = []
-
-    def made(name):
-        names.append(name)
-        path = tmp_path / name
-        spark.sql(f"CREATE TABLE {name} (id BIGINT, v STRING) USING delta LOCATION '{path}'")
-        spark.sql(f"INSERT INTO {name} (id) VALUES (1), (2), (3)")
-        return name
-
-    yield made
-    abandon(spark)
-    for name in names:
-        spark.sql(f"DROP TABLE {name}")
+    with three_rows(spark, tmp_path) as made:
+        yield made
 
 
 @pytest.fixture
 def redone(spark):
     """COMMIT may run statements again."""
-    key = "spark.lakestep.commit.redoStatements"
-    before = spark.conf.get(key)
-    spark.conf.set(key, "true")
-    yield
-    spark.conf.set(key, before)
+    with setting(spark, "spark.lakestep.commit.redoStatements", "true"):
+        yield
 
 
 def test_only_what_follows_the_savepoint_is_taken_back(spark, table):
@@ -396,9 +378,8 @@ def test_python_rolls_everything_back_where_it_cannot_take_back(spark, table):
 
 @pytest.fixture
 def aborting(spark):
-    spark.conf.set("spark.lakestep.abortOnError", "true")
-    yield
-    spark.conf.unset("spark.lakestep.abortOnError")
+    with setting(spark, "spark.lakestep.abortOnError", "true"):
+        yield
 
 
 FAILING = {
@@ -469,8 +450,8 @@ def test_functions_of_the_user_are_no_error(spark, table, aborting):
 
 def test_blocks_have_their_own_way_with_errors(spark, table, aborting):
     one = table("aborting_block")
-    spark.conf.set("spark.sql.scripting.enabled", "true")
-    spark.sql(f"""
+    with setting(spark, "spark.sql.scripting.enabled", "true"):
+        spark.sql(f"""
         BEGIN ATOMIC
           BEGIN
             DECLARE EXIT HANDLER FOR SQLEXCEPTION INSERT INTO {one} (id) VALUES (4);

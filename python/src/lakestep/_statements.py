@@ -150,9 +150,7 @@ def _script_end(found: list[Token], first: int) -> int:
     while at < len(found):
         word = found[at].word
         following = found[at + 1].word if at + 1 < len(found) else ""
-        if (word == "BEGIN" and before not in (".", ",", "(")) or (
-            word == "CASE" and before != "."
-        ):
+        if _opens_part(word, before):
             open_parts.append(word)
         elif word == "END" and _ends_loop(before, following):
             at, word = at + 1, following

@@ -66,13 +66,11 @@ class TransactionalCatalog extends DeltaCatalog {
 
   /** A path with our scheme comes from a redirection of the open transaction, or from a user. */
   private def refuseForeignOverlay(path: String): Unit =
-    if (OverlayPath.isOverlay(path) && !Transactions.open(spark).exists(_.owns(new Path(path)))) {
+    if (OverlayPath.isOverlay(path) && !owns(path))
       throw Errors("LAKESTEP_OVERLAY_PATH", "path" -> path)
-    }
 
-  private def owns(ident: Identifier): Boolean =
-    OverlayPath.isOverlay(ident.name) &&
-      Transactions.open(spark).exists(_.owns(new Path(ident.name)))
+  private def owns(path: String): Boolean =
+    Transactions.open(spark).exists(_.owns(new Path(path)))
 
   private def overlayOf(table: CatalogTable): Option[Path] = Transactions.open(spark).flatMap(
     _.overlayOf(
@@ -154,7 +152,7 @@ class TransactionalCatalog extends DeltaCatalog {
   /** A table that is named by its path is made in its overlay; one with a name of its own is refused. */
   private def target(statement: String, ident: Identifier): Identifier =
     // One of Delta's methods may call another one.
-    if (!Transactions.isOpen(spark) || owns(ident)) ident
+    if (!Transactions.isOpen(spark) || owns(ident.name)) ident
     else if (isPathIdentifier(ident))
       RedirectPath.ofTarget(spark, ident.name).fold(ident)(Identifier.of(ident.namespace, _))
     else {

@@ -2,6 +2,7 @@ package io.lakestep.transaction
 
 import java.util.Locale
 
+import org.apache.spark.sql.delta.lakestep.StagingObserver
 import io.lakestep.Errors
 import io.lakestep.log.{ForeignWriters, OneCommit, StagedEffect, StatementKind}
 
@@ -51,12 +52,9 @@ private[transaction] object Publishable {
         Some("UNIFORM")
       else if (properties.get("delta.compatibility.symlinkFormatManifest.enabled").contains("true"))
         Some("SYMLINK_MANIFEST")
-      else Option.when(features.exists(ManagedCommits))("CATALOG_MANAGED")
+      else Option.when(features.exists(StagingObserver.ManagedCommits))("CATALOG_MANAGED")
     reason.foreach { subclass =>
       throw Errors(s"LAKESTEP_UNSUPPORTED_TABLE.$subclass", "table" -> table.base.toString)
     }
   }
-
-  private val ManagedCommits =
-    Set("catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview", "adaptiveMetadata")
 }

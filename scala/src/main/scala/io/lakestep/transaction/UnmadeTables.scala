@@ -13,9 +13,12 @@ import io.lakestep.storage.{HadoopStores, TemporaryFiles}
  * What is left of tables that a transaction would have made. No VACUUM would find it, and somebody else may
  * be making a table there, so only files go that statements have named, and folders that are empty then.
  */
-private[transaction] final class UnmadeTables(transaction: Transaction, conf: Configuration) {
+private[transaction] final class UnmadeTables(transaction: Transaction, conf: => Configuration) {
 
   private val tables = transaction.touched.toVector.filter(_.isNew)
+
+  /** Hadoop's is copied for it, so only where there is something to do, and before the session may end. */
+  private val configuration = Option.when(tables.nonEmpty)(conf)
 
   /** Of each table, to be asked before the staged commits are gone. */
   val files: Vector[String] = {
@@ -30,8 +33,14 @@ private[transaction] final class UnmadeTables(transaction: Transaction, conf: Co
   def isEmpty: Boolean = tables.isEmpty
 
   /** To be called when the files are gone. */
-  def removeFolders(also: Vector[String]): Unit = tables.foreach { table =>
-    val fs = table.base.getFileSystem(conf)
+  def removeFolders(also: Vector[String]): Unit =
+    for (hadoop <- configuration; table <- tables) removeFolders(table, also, hadoop)
+
+  private def removeFolders(
+      table: TransactionTable,
+      also: Vector[String],
+      hadoop: Configuration): Unit = {
+    val fs = table.base.getFileSystem(hadoop)
     if (HadoopStores.hasFolders(fs)) {
       val log = new Path(table.base, TemporaryFiles.LogFolder)
       val staging = StagingFolder.commit(table.base, transaction.id, 0).getParent

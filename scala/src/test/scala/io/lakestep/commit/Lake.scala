@@ -46,6 +46,19 @@ private[lakestep] class Lake(
       stores: ObjectStores = stores): Database =
     Database.open(root, stores, states, RowSets, clock, ids, observer, options, safeguards)
 
+  /** What the steps of a client see, to take one of them alone. */
+  private[commit] def environment(client: Database): Environment = new Environment(
+    client.timeline,
+    stores,
+    states,
+    RowSets,
+    clock,
+    ids,
+    CommitSteps.Silent,
+    DatabaseOptions(),
+    Safeguards.all
+  )
+
   def add(
       name: String,
       dv: Option[String] = None,

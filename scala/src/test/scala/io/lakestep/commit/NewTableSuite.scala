@@ -145,17 +145,7 @@ final class NewTableSuite extends AnyFunSuite {
     }))
     val other = s.lake.client()
     val entry = other.timeline.refresh().unfinished.head
-    val env = new Environment(
-      other.timeline,
-      s.lake.stores,
-      s.lake.states,
-      io.lakestep.log.RowSets,
-      s.lake.clock,
-      s.lake.ids,
-      CommitSteps.Silent,
-      DatabaseOptions(),
-      Safeguards.all
-    )
+    val env = s.lake.environment(other)
     val changes = env.changes(entry, entry.tables.head)
     def late() = new Publish(env)(entry, 0, changes, isAtHead = true)
     s.lake.store.delete(s"${s.lake.path("B").uri}/b2")

@@ -3,8 +3,8 @@ package io.lakestep.commit
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.log.{
-  Action, CommitInfo, CommitMark, ForeignWriters, JsonStates, LogCommit, MarkKind, RowSets,
-  StateMark, TableLog
+  Action, CommitInfo, CommitMark, ForeignWriters, JsonStates, LogCommit, MarkKind, StateMark,
+  TableLog
 }
 import io.lakestep.timeline.{CommitEntry, EntryTable, Rule}
 
@@ -42,17 +42,7 @@ final class UndoSuite extends AnyFunSuite {
       // A helper by other rules that has not heard of the decision, and dies after its publish.
       val late = s.lake.client()
       val entry = late.timeline.refresh().unfinished.head
-      val env = new Environment(
-        late.timeline,
-        s.lake.stores,
-        s.lake.states,
-        RowSets,
-        s.lake.clock,
-        s.lake.ids,
-        CommitSteps.Silent,
-        DatabaseOptions(),
-        Safeguards.all
-      )
+      val env = s.lake.environment(late)
       new Publish(env)(entry, 0, env.changes(entry, entry.tables.head), isAtHead = false)
       JsonStates.cleanUp(s.lake.store, path.uri)
       ()

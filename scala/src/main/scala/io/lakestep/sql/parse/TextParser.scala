@@ -69,8 +69,7 @@ private[parse] abstract class TextParser(session: SparkSession, delegate: Parser
 
   /** A statement that the open transaction may have to run again. */
   protected def typed(text: String, plan: LogicalPlan): LogicalPlan = {
-    if (Transactions.isOpen(session) && boundLater(text).isEmpty && !Callers.isFunctionBody)
-      StatementTag.note(plan)
+    if (Transactions.isOpen(session) && boundLater(text).isEmpty) StatementTag.note(plan)
     plan
   }
 

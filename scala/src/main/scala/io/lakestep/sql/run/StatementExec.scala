@@ -46,15 +46,16 @@ private[sql] trait StatementRoot extends UnaryExecNode with ReadsTables {
 
   /** The open transaction, if this may run now. */
   protected def checked(): Option[Transaction] = {
-    val open = Transactions.open(client)
-    open.foreach(_.checkUsable())
-    checkTables(open)
+    val open = belonging()
+    for (transaction <- open; path <- judged) transaction.checkPinned(path)
     open
   }
 
-  /** Data that Spark caches is read, and judged, by the statements that use it. */
-  private def checkTables(open: Option[Transaction]): Unit =
-    if (!InternalClones.contains(client)) tables.foreach { path =>
+  /** The open transaction, if the plan was made for it; asks no store. */
+  protected def belonging(): Option[Transaction] = {
+    val open = Transactions.open(client)
+    open.foreach(_.checkUsable())
+    judged.foreach { path =>
       open match {
         case Some(transaction) if !transaction.owns(path) =>
           throw Errors(
@@ -62,12 +63,16 @@ private[sql] trait StatementRoot extends UnaryExecNode with ReadsTables {
             "table" -> shown(path),
             "transaction" -> transaction.id
           )
-        case Some(transaction) => transaction.checkPinned(path)
         case None if OverlayPath.isOverlay(path) =>
           throw Errors("LAKESTEP_DATAFRAME_OF_ENDED_TRANSACTION", "table" -> shown(path))
         case _ =>
       }
     }
+    open
+  }
+
+  /** Data that Spark caches is read, and judged, by the statements that use it. */
+  private def judged: Set[Path] = if (InternalClones.contains(client)) Set.empty else tables
 
   protected def shown(path: Path): String =
     if (OverlayPath.isOverlay(path)) OverlayPath.parse(path).base.toString else path.toString
@@ -85,8 +90,8 @@ final case class StatementExec(
     @transient reads: Option[PlannedReads])
     extends StatementRoot {
 
-  private def now(): Option[Transaction] = {
-    val open = checked()
+  override protected def belonging(): Option[Transaction] = {
+    val open = super.belonging()
     for (transaction <- open) {
       transaction.failure.checkFailed()
       reads.foreach(transaction.checkPlanned)
@@ -96,12 +101,12 @@ final case class StatementExec(
 
   /** Before each action. Spark keeps what `execute` gave, so `toPandas` and its like ask no second time. */
   override def resetMetrics(): Unit = {
-    now()
+    belonging()
     super.resetMetrics()
   }
 
   private def run[T](query: SparkPlan => T): T = {
-    val open = now()
+    val open = checked()
     try query(child)
     catch {
       case NonFatal(failure) =>

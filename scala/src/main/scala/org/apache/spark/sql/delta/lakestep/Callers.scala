@@ -47,10 +47,6 @@ object Callers {
     }.size > 1
   )
 
-  /** Parses the body of a function for a statement that calls it. */
-  def isFunctionBody: Boolean =
-    walk(_.exists(_.getClassName.startsWith(s"${Sql}catalyst.catalog.")))
-
   /** Works for a client of Spark Connect. */
   def isConnect: Boolean = walk(_.exists(_.getClassName.startsWith(s"${Sql}connect.")))
 

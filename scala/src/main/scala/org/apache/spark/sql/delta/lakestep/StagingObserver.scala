@@ -101,6 +101,7 @@ object StagingObserver {
       known.getOrElse(snapshot.domainMetadata).filterNot(_.removed).map(_.domain).toSet
     }
 
-  private val ManagedCommits =
+  /** Features of tables whose commits a catalog takes. */
+  val ManagedCommits: Set[String] =
     Set("catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview", "adaptiveMetadata")
 }
