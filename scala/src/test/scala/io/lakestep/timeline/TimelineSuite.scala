@@ -153,7 +153,7 @@ final class TimelineSuite extends AnyFunSuite {
   ) {
     val f = new Fixture
     val bytes = new String(TimelineCodec.encode(commit(1, "")), "UTF-8")
-    val required = "[\"reserve\",\"catalogActions\"]"
+    val required = "[\"reserve\",\"catalogActions\",\"newTables\"]"
     assert(bytes.contains(s"\"requiredFeatures\":$required"))
     f.open().id
     f.store.putIfAbsent(
