@@ -1,20 +1,26 @@
 package io.lakestep.catalog
 
-import java.util.{Map => JMap}
+import java.util.{HashMap => JHashMap, Map => JMap, Set => JSet}
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.connector.catalog.{Column, Identifier, StagedTable, Table}
+import org.apache.spark.sql.connector.catalog.{
+  Column, Identifier, StagedTable, SupportsWrite, Table, TableCapability, TableCatalog
+}
 import org.apache.spark.sql.connector.expressions.Transform
+import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
 import org.apache.spark.sql.delta.catalog.DeltaCatalog
+import org.apache.spark.sql.delta.sources.DeltaSourceUtils
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 import org.apache.spark.sql.delta.lakestep.SparkInternals
 import io.lakestep.{Errors, RuntimeContract}
+import io.lakestep.names.TableName
 import io.lakestep.overlay.OverlayPath
 import io.lakestep.transaction.Transactions
 
@@ -50,6 +56,9 @@ class TransactionalCatalog extends DeltaCatalog {
 
   override def loadCatalogTable(ident: Identifier, table: CatalogTable): Table =
     overlayOf(table) match {
+      // While a statement makes it, its name leads to the overlay.
+      case _ if OverlayPath.isOverlay(new Path(table.location)) =>
+        super.loadCatalogTable(ident, table)
       case None => super.loadCatalogTable(ident, table)
       case Some(overlay) =>
         val storage = table.storage.copy(locationUri = Some(overlay.toUri))
@@ -72,102 +81,143 @@ class TransactionalCatalog extends DeltaCatalog {
   private def owns(path: String): Boolean =
     Transactions.open(spark).exists(_.owns(new Path(path)))
 
-  private def overlayOf(table: CatalogTable): Option[Path] = Transactions.open(spark).flatMap(
-    _.overlayOf(
-      new Path(table.location),
-      spark.sessionState.newHadoopConf(),
-      Some(table.identifier)
-    )
-  )
+  private def overlayOf(table: CatalogTable): Option[Path] =
+    Transactions.open(spark).filterNot(_ => OverlayPath.isOverlay(new Path(table.location)))
+      .flatMap { transaction =>
+        val path = new Path(table.location)
+        val conf = spark.sessionState.newHadoopConf()
+        val overlay = transaction.overlayOf(path, conf, Some(table.identifier))
+        val isRead = overlay.flatMap(transaction.table(_)).exists(_.pinned.log.isDefined)
+        // Since BEGIN others may have given the name to another table.
+        transaction.names.confirm(
+          SparkInternals.metastore(spark),
+          TableName.of(table.identifier),
+          isRead
+        ) match {
+          case None => overlay
+          case Some(other) =>
+            transaction.overlayOf(new Path(other.location), conf, Some(other.identifier))
+        }
+      }
 
-  // The guard refuses these statements before; these are the calls that go around it.
+  // While a transaction is open, tables are made in their overlays, and names change in front of the
+  // metastore; see `SessionNames`.
 
   override def createTable(
       ident: Identifier,
       columns: Array[Column],
       partitions: Array[Transform],
-      properties: JMap[String, String]): Table = {
-    super.createTable(target("CREATE TABLE", ident), columns, partitions, properties)
-  }
+      properties: JMap[String, String]): Table =
+    making(ident, properties)(super.createTable(_, columns, partitions, _))
 
   override def createTable(
       ident: Identifier,
       schema: StructType,
       partitions: Array[Transform],
-      properties: JMap[String, String]): Table = {
-    super.createTable(target("CREATE TABLE", ident), schema, partitions, properties)
-  }
+      properties: JMap[String, String]): Table =
+    making(ident, properties)(super.createTable(_, schema, partitions, _))
 
   override def stageCreate(
       ident: Identifier,
       schema: StructType,
       partitions: Array[Transform],
-      properties: JMap[String, String]): StagedTable = {
-    super.stageCreate(target("CREATE TABLE", ident), schema, partitions, properties)
-  }
+      properties: JMap[String, String]): StagedTable =
+    staging(ident, properties)(super.stageCreate(_, schema, partitions, _))
 
   override def stageReplace(
       ident: Identifier,
       schema: StructType,
       partitions: Array[Transform],
-      properties: JMap[String, String]): StagedTable = {
-    refuseInTransaction("REPLACE TABLE", ident)
-    super.stageReplace(ident, schema, partitions, properties)
-  }
+      properties: JMap[String, String]): StagedTable =
+    staging(ident, properties)(super.stageReplace(_, schema, partitions, _))
 
   override def stageCreateOrReplace(
       ident: Identifier,
       schema: StructType,
       partitions: Array[Transform],
-      properties: JMap[String, String]): StagedTable = {
-    refuseInTransaction("CREATE OR REPLACE TABLE", ident)
-    super.stageCreateOrReplace(ident, schema, partitions, properties)
+      properties: JMap[String, String]): StagedTable =
+    staging(ident, properties)(super.stageCreateOrReplace(_, schema, partitions, _))
+
+  private def staging(ident: Identifier, properties: JMap[String, String])(
+      stage: (Identifier, JMap[String, String]) => StagedTable): StagedTable = {
+    val staged = making(ident, properties)(stage)
+    (maker(ident), staged) match {
+      case (Some(maker), table: StagedTable with SupportsWrite) =>
+        new StagedInTransaction(table, maker)
+      case _ => staged
+    }
   }
 
-  override def dropTable(ident: Identifier): Boolean = {
-    refuseInTransaction("DROP TABLE", ident)
-    super.dropTable(ident)
-  }
-
-  override def purgeTable(ident: Identifier): Boolean = {
-    refuseInTransaction("DROP TABLE", ident)
-    super.purgeTable(ident)
-  }
-
-  override def renameTable(from: Identifier, to: Identifier): Unit = {
-    refuseInTransaction("ALTER TABLE RENAME", from)
-    super.renameTable(from, to)
-  }
-
-  override def createNamespace(namespace: Array[String], metadata: JMap[String, String]): Unit = {
-    refuseInTransaction("CREATE SCHEMA", Identifier.of(namespace.init, namespace.last))
-    super.createNamespace(namespace, metadata)
-  }
-
-  override def dropNamespace(namespace: Array[String], cascade: Boolean): Boolean = {
-    refuseInTransaction("DROP SCHEMA", Identifier.of(namespace.init, namespace.last))
-    super.dropNamespace(namespace, cascade)
-  }
-
-  /** A table that is named by its path is made in its overlay; one with a name of its own is refused. */
-  private def target(statement: String, ident: Identifier): Identifier =
-    // One of Delta's methods may call another one.
-    if (!Transactions.isOpen(spark) || owns(ident.name)) ident
-    else if (isPathIdentifier(ident))
-      RedirectPath.ofTarget(spark, ident.name).fold(ident)(Identifier.of(ident.namespace, _))
+  private def making[T](ident: Identifier, properties: JMap[String, String])(
+      make: (Identifier, JMap[String, String]) => T): T =
+    if (!Transactions.isOpen(spark)) make(ident, properties)
     else {
-      refuseInTransaction(statement, ident)
-      ident
+      refuseOtherFormat(ident, properties)
+      val located = new JHashMap[String, String](properties)
+      for {
+        location <- Option(properties.get(TableCatalog.PROP_LOCATION))
+        overlay <- RedirectPath.ofTarget(spark, location)
+      } located.put(TableCatalog.PROP_LOCATION, overlay)
+      val target = redirected(ident)
+      maker(ident).fold(make(target, located))(MakingTable(_)(make(target, located)))
     }
 
-  private def refuseInTransaction(statement: String, ident: Identifier): Unit =
-    if (Transactions.isOpen(spark)) {
+  /** A table that is named by its path is made in its overlay. */
+  private def redirected(ident: Identifier): Identifier =
+    // One of Delta's methods may call another one.
+    if (owns(ident.name) || !isPathIdentifier(ident)) ident
+    else RedirectPath.ofTarget(spark, ident.name).fold(ident)(Identifier.of(ident.namespace, _))
+
+  private def maker(ident: Identifier): Option[MakingTable] =
+    Transactions.open(spark).filterNot(_ => isPathIdentifier(ident) || owns(ident.name))
+      .map(new MakingTable(spark, _, nameOf(ident)))
+
+  /** As the metastore writes it. */
+  private def nameOf(ident: Identifier): TableName =
+    TableName.of(spark.sessionState.catalog.qualifyIdentifier(
+      TableIdentifier(ident.name, ident.namespace.lastOption)
+    ))
+
+  private def refuseOtherFormat(ident: Identifier, properties: JMap[String, String]): Unit = {
+    val provider = Option(properties.get(TableCatalog.PROP_PROVIDER))
+      .getOrElse(spark.sessionState.conf.defaultDataSourceName)
+    if (!DeltaSourceUtils.isDeltaDataSourceName(provider))
       throw Errors(
-        "LAKESTEP_UNSUPPORTED_IN_TRANSACTION.METASTORE",
-        "statement" -> statement,
+        "LAKESTEP_UNSUPPORTED_IN_TRANSACTION.NOT_DELTA",
+        "statement" -> "CREATE TABLE",
         "target" -> ident.toString
       )
+  }
+
+  /** Spark looks whether the default folder of the new name is free, which no table needs here. */
+  override def renameTable(from: Identifier, to: Identifier): Unit =
+    if (!Transactions.isOpen(spark)) super.renameTable(from, to)
+    else {
+      if (from.namespace.toSeq != to.namespace.toSeq)
+        throw Errors(
+          "LAKESTEP_RENAME_TO_OTHER_SCHEMA",
+          "from" -> from.toString,
+          "to" -> to.toString
+        )
+      val (there, name) = (nameOf(from), nameOf(to))
+      spark.sessionState.catalog.externalCatalog.renameTable(there.schema, there.name, name.name)
     }
+}
+
+/** What Delta makes of a table when its rows are known, which is when it asks for its place. */
+private[catalog] final class StagedInTransaction(
+    staged: StagedTable with SupportsWrite,
+    maker: MakingTable)
+    extends StagedTable
+    with SupportsWrite {
+  override def commitStagedChanges(): Unit = MakingTable(maker)(staged.commitStagedChanges())
+  override def abortStagedChanges(): Unit = staged.abortStagedChanges()
+  override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = staged.newWriteBuilder(info)
+  override def capabilities(): JSet[TableCapability] = staged.capabilities()
+  override def name(): String = staged.name()
+  override def columns(): Array[Column] = staged.columns()
+  override def partitioning(): Array[Transform] = staged.partitioning()
+  override def properties(): JMap[String, String] = staged.properties()
 }
 
 /**
@@ -183,8 +233,11 @@ final case class BindCatalogs(session: SparkSession) extends Rule[LogicalPlan] {
 }
 
 object BindCatalogs {
-  def of(session: SparkSession): Unit = SparkInternals.loadedCatalogs(session).foreach {
-    case ours: TransactionalCatalog => ours.bindTo(session)
-    case _ =>
+  def of(session: SparkSession): Unit = {
+    SparkInternals.putBeforeMetastore(session)(new SessionNames(session, _))
+    SparkInternals.loadedCatalogs(session).foreach {
+      case ours: TransactionalCatalog => ours.bindTo(session)
+      case _ =>
+    }
   }
 }

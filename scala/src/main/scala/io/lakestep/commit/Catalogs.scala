@@ -1,23 +1,38 @@
 package io.lakestep.commit
 
-import io.lakestep.timeline.{CatalogAction, CommitEntry}
+import io.lakestep.timeline.{CommitEntry, NameKey, NamedObject}
 
 /**
- * Makes the catalog actions of committed transactions, in their order.
- *
- * Called when the outcome of an entry is `completed`, by whoever finishes it, also by several at once
- * and again after a crash: an action that was made, or that a later one has overtaken, changes
- * nothing. What is thrown is told to the listener and fails no transaction.
+ * The metastores that this client has: what names stand for in them, and how committed transactions
+ * change that.
  */
 trait Catalogs {
-  def apply(entry: CommitEntry, action: CatalogAction): Unit
+
+  /** Whether this client has the metastore with that id, and may change it. */
+  def has(metastore: String): Boolean
+
+  /** What a name stands for now. */
+  def find(key: NameKey): Option[NamedObject]
+
+  /**
+   * Makes the changes of names that an entry holds, of the metastores that this client has, in their order.
+   *
+   * Called when the outcome of an entry is `completed`, by whoever comes first, also by several at once
+   * and again after a crash: a change that was made, or that a later one has overtaken, changes
+   * nothing. Deletes and moves no folder.
+   *
+   * @return why changes were not made that can never be: somebody else has taken the name meanwhile. What is
+   *         thrown may be tried again.
+   */
+  def apply(entry: CommitEntry): Vector[Throwable]
 }
 
 object Catalogs {
 
   /** Of a client that has none. */
   object None extends Catalogs {
-    override def apply(entry: CommitEntry, action: CatalogAction): Unit =
-      throw new UnsupportedOperationException(s"no catalog for ${action.kind}")
+    override def has(metastore: String): Boolean = false
+    override def find(key: NameKey): Option[NamedObject] = scala.None
+    override def apply(entry: CommitEntry): Vector[Throwable] = Vector.empty
   }
 }

@@ -7,7 +7,7 @@ import scala.util.control.NonFatal
 
 import io.lakestep.Json
 import io.lakestep.log.{LogCommit, TableRef}
-import io.lakestep.timeline.{CatalogAction, TimelineCodec}
+import io.lakestep.timeline.{NameChange, TimelineCodec}
 
 /**
  * Step 4 of a transaction, then `Order` and `Finish`.
@@ -15,17 +15,21 @@ import io.lakestep.timeline.{CatalogAction, TimelineCodec}
  * Before the order point whatever throws has changed nothing that anybody reads. From the order
  * point on nothing but a foreign conflict can fail the transaction.
  */
-private[commit] final class Commit(env: Environment, bindings: Bindings, finish: Finish) {
+private[commit] final class Commit(
+    env: Environment,
+    bindings: Bindings,
+    finish: Finish,
+    names: Names) {
   import env.{timeline, observer}
 
   private val stage = new Stage(env, bindings)
-  private val order = new Order(env, bindings, finish, stage)
+  private val order = new Order(env, bindings, finish, stage, names)
 
   def apply(
       txn: BegunTransaction,
       tables: Seq[WrittenTable],
       reads: Seq[ReadTable],
-      catalogActions: Vector[CatalogAction]): CommitOutcome = {
+      changes: Vector[NameChange]): CommitOutcome = {
     val staged =
       try Right(stage(txn, tables.toVector))
       catch { case NonFatal(e) => Left(e) }
@@ -36,7 +40,7 @@ private[commit] final class Commit(env: Environment, bindings: Bindings, finish:
     (written, ended.orElse(gone)) match {
       case (_, Some(conflict)) => CommitOutcome.Conflicted(conflict)
       case (Left(cause), None) => throw cause
-      case (Right(Vector()), None) => CommitOutcome.NothingToCommit
+      case (Right(Vector()), None) if changes.isEmpty => CommitOutcome.NothingToCommit
       case (Right(all), None) =>
         // What takes its own change back has still been read.
         val unchanged =
@@ -46,7 +50,7 @@ private[commit] final class Commit(env: Environment, bindings: Bindings, finish:
         stage.persist(txn, all, first = () => timeline.refresh()) match {
           case Some(conflict) => CommitOutcome.Conflicted(conflict)
           case None =>
-            order(ToOrder(txn, all, read, catalogActions, new KnownCommits), timeline.known) match {
+            order(ToOrder(txn, all, read, changes, new KnownCommits), timeline.known) match {
               case placed: Ordered.Placed => publish(placed)
               case Ordered.Conflicting(conflict) => CommitOutcome.Conflicted(conflict)
               case Ordered.Unclear(cause) => CommitOutcome.Unknown(cause)

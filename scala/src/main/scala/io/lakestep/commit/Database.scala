@@ -6,7 +6,8 @@ import io.lakestep.{Clock, Errors, Ids}
 import io.lakestep.log.{DeletionVectors, MadeFiles, StateReader, TableRef}
 import io.lakestep.storage.ObjectStores
 import io.lakestep.timeline.{
-  AbortEntry, Aborting, CatalogAction, CommitEntry, Completed, Conflict, EntryStatus, Timeline
+  AbortEntry, Aborting, CommitEntry, Completed, Conflict, EntryStatus, NameChange, NameKey, NamedObject,
+  Timeline
 }
 
 /**
@@ -31,13 +32,14 @@ final class Database private[lakestep] (
     new Environment(timeline, stores, states, vectors, clock, ids, observer, options, safeguards)
   private val bindings =
     new Bindings(stores, () => timeline.existingId, ids, observer, safeguards, env.keep(_))
-  private val finish = new Finish(env)
+  private val names = new Names(env)
+  private val finish = new Finish(env, names)
   private val pins = new Pins(env, bindings)
-  private val helping = new Helping(env, finish)
+  private val helping = new Helping(env, finish, names)
   private val reruns = new Reruns(env, pins, helping)
   private val consistentRead = new ConsistentRead(env, pins)
   private val aborts = new Aborts(env)
-  private val commits = new Commit(env, bindings, finish)
+  private val commits = new Commit(env, bindings, finish, names)
 
   /** The folder of the timeline; it tells databases of one process apart. */
   def root: String = timeline.root
@@ -149,20 +151,33 @@ final class Database private[lakestep] (
    * LAKESTEP_ENTRY_UNFINISHED when an earlier entry on these tables cannot be finished here.
    *
    * @param reads tables that were only read; they count under SERIALIZABLE
-   * @param catalogActions what is made of a catalog once the transaction is committed
+   * @param changes what is made of names once the transaction is committed
    */
   def commit(
       txn: BegunTransaction,
       tables: Seq[WrittenTable],
       reads: Seq[ReadTable] = Nil,
-      catalogActions: Vector[CatalogAction] = Vector.empty): CommitOutcome = {
-    val outcome = commits(txn, tables, reads, catalogActions)
+      changes: Vector[NameChange] = Vector.empty): CommitOutcome = {
+    val outcome = commits(txn, tables, reads, changes)
     outcome match {
       case CommitOutcome.NothingToCommit => discard(txn, tables.map(_.path))
       case _: CommitOutcome.Committed => options.afterwards(Seq(() => timeline.checkpoint()))
       case _ => ()
     }
     outcome
+  }
+
+  /**
+   * Names that a metastore may show otherwise than they were at the snapshot of a transaction, with what they
+   * stood for then. The metastore is asked before this call.
+   *
+   * @param refreshes whether the timeline is to be read, which it has not been since
+   */
+  def namesBefore(
+      txn: BegunTransaction,
+      refreshes: Boolean): Map[NameKey, Option[NamedObject]] = {
+    if (refreshes && timeline.existingId.isDefined) timeline.refreshEntries()
+    names.before(txn)
   }
 
   /**

@@ -6,7 +6,7 @@ import scala.util.control.NonFatal
 import io.lakestep.LakestepException
 import io.lakestep.log.{LogCommit, NetChanges}
 import io.lakestep.timeline.{
-  Aborting, CatalogAction, CommitEntry, Completed, Conflict, Outcome, RolledBack, Rule
+  Aborting, CommitEntry, Completed, Conflict, Outcome, RolledBack, Rule
 }
 
 /**
@@ -15,7 +15,7 @@ import io.lakestep.timeline.{
  * The owner and every helper run exactly this; whoever is late finds the work done. Throws when this
  * client cannot go on (no permission, a store without answers); the entry stays for the next one.
  */
-private[commit] final class Finish(env: Environment) {
+private[commit] final class Finish(env: Environment, names: Names) {
   import env.{timeline, stores, clock, observer, options, safeguards}
 
   private val publish = new Publish(env)
@@ -119,18 +119,10 @@ private[commit] final class Finish(env: Environment) {
 
   private def end(entry: CommitEntry, hash: String, outcome: Outcome): Finished = outcome match {
     case c: Completed =>
-      entry.catalogActions.foreach(changeCatalog(entry, _))
+      names(entry, hash)
       Finished.Completed(c.slots)
     case a: Aborting => rollBack(entry, hash, a)
   }
-
-  /** The transaction is committed, whatever becomes of this. */
-  private def changeCatalog(entry: CommitEntry, action: CatalogAction): Unit =
-    try options.catalogs(entry, action)
-    catch {
-      case e @ (NonFatal(_) | _: LinkageError) =>
-        env.tell(TransactionEvent.CatalogBehind(entry, action.kind, e))
-    }
 
   /** Steps 7 and 8. */
   private def decide(entry: CommitEntry, hash: String)(publishing: => Vector[Vote]): Outcome = {

@@ -7,7 +7,7 @@ import io.lakestep.log.TableRef
 import io.lakestep.timeline.TimelineView
 
 /** Finishes entries of others: all of them at BEGIN and RECOVER, those of a table before a write. */
-private[commit] final class Helping(env: Environment, finish: Finish) {
+private[commit] final class Helping(env: Environment, finish: Finish, names: Names) {
   import env.{timeline, stores}
 
   /**
@@ -32,7 +32,12 @@ private[commit] final class Helping(env: Environment, finish: Finish) {
       results.collect { case (entry, Right(finished)) => entry -> finished },
       results.collect { case (entry, Left(cause)) => entry -> cause }
     )
-    report -> (if (view.unfinished.isEmpty) view else timeline.refresh())
+    val now = if (view.unfinished.isEmpty) view else timeline.refresh()
+    if (now.snapshot.names.unapplied.isEmpty) report -> now
+    else {
+      names.applyPending(now)
+      report -> now.merge(timeline.known)
+    }
   }
 
   /** Step 12, writing: whether an entry that writes the table was unfinished. */

@@ -7,7 +7,7 @@ import io.lakestep.{Json, LakestepException}
 import io.lakestep.log.NetChanges
 import io.lakestep.storage.PutOutcome
 import io.lakestep.timeline.{
-  CatalogAction, CommitEntry, Conflict, Rule, TimelineCodec, TimelineView
+  CommitEntry, Conflict, NameChange, Rule, TimelineCodec, TimelineView
 }
 
 /**
@@ -19,7 +19,7 @@ private[commit] final case class ToOrder(
     txn: BegunTransaction,
     staged: Vector[Staged],
     reads: Vector[ReadTable],
-    catalogActions: Vector[CatalogAction],
+    names: Vector[NameChange],
     known: KnownCommits)
 
 private[commit] sealed trait Ordered
@@ -56,7 +56,8 @@ private[commit] final class Order(
     env: Environment,
     bindings: Bindings,
     finish: Finish,
-    stage: Stage) {
+    stage: Stage,
+    names: Names) {
   import env.{timeline, clock, observer, options, safeguards}
 
   private val validate = new Validate(env, bindings)
@@ -96,7 +97,7 @@ private[commit] final class Order(
     } match {
       case Left(conflict) => Ordered.Conflicting(conflict)
       case Right(found) =>
-        val entry = entryOf(work.txn, view, found.staged, found.validated, work.catalogActions)
+        val entry = entryOf(work.txn, view, found.staged, found.validated, work.names)
         place(entry, options.putAttempts, None, isContested = tries > 1) match {
           case Put.Ours(isDurable, atHead) =>
             Ordered.Placed(entry, found.staged.map(_.changes), isDurable, atHead, tries)
@@ -109,7 +110,7 @@ private[commit] final class Order(
             val known = timeline.known
             val now =
               if (known.next > entry.number) known else timeline.refreshEntries(Order.Ahead)
-            order(work, now, Some(found).filter(stillHolds(_, now)), sinceMs, tries + 1)
+            order(work, now, Some(found).filter(stillHolds(work, _, now)), sinceMs, tries + 1)
         }
     }
   }
@@ -118,10 +119,12 @@ private[commit] final class Order(
    * Whether what the logs said is so in front of another number, too: no entry since touches our
    * tables, nor what counts as read. What foreign writers do has no entry, so it is not good for long.
    */
-  private def stillHolds(found: Found, view: TimelineView): Boolean = {
+  private def stillHolds(work: ToOrder, found: Found, view: TimelineView): Boolean = {
     val logs = found.staged.map(_.binding.log).toSet ++ found.validated.reads.map(_.log)
     val isUnbound = found.validated.reads.exists(_.log.isEmpty)
-    def touches(entry: CommitEntry) = entry.tables.exists(table => logs(table.log))
+    val ours = names.touched(work)
+    def touches(entry: CommitEntry) =
+      entry.tables.exists(table => logs(table.log)) || ours.meets(entry)
     !safeguards.looksAgain || !isUnbound && found.next >= view.first &&
     clock.steadyMs() - found.atMs < Order.HoldsMs &&
     !view.after(found.next - 1).map(_.entry).exists {
@@ -138,7 +141,9 @@ private[commit] final class Order(
     val gaveUp = help(work, view)
     val startedMs = clock.steadyMs()
     for {
-      validated <- gaveUp.toLeft(()).flatMap(_ => early.getOrElse(validate(work)))
+      _ <- gaveUp.toLeft(())
+      _ <- names.conflict(work, timeline.known).toLeft(())
+      validated <- Right(()).flatMap(_ => early.getOrElse(validate(work)))
       merged = work.staged.zip(validated.written).map { case (s, c) => s.copy(changes = c.changes) }
       fresh = merged.zip(work.staged).collect { case (m, s) if m.changes ne s.changes => m }
       _ <- (if (fresh.isEmpty) None else stage.persist(work.txn, fresh)).toLeft(())
@@ -160,7 +165,9 @@ private[commit] final class Order(
       table.pinnedAs.flatMap(_.log).orElse(bindings.find(table.path).map(_.log))
     }.flatten
     val logs = work.staged.map(_.binding.log).toSet ++ read
-    val touching = view.unfinished.filter(_.tables.exists(t => logs(t.log)))
+    val ours = names.touched(work)
+    val touching =
+      view.unfinished.filter(e => e.tables.exists(t => logs(t.log)) || ours.meets(e))
     val met = finish.leftOpen(touching, looks = 1)
     val gaveUp = met.iterator.flatMap(waiting(_, logs)).nextOption()
     if (gaveUp.isEmpty) {

@@ -24,6 +24,8 @@ package io.lakestep.commit
  *   torn snapshot
  * @param looksAgain validating again when an entry that took our number writes our tables: ours aborts
  *   needlessly after the order point
+ * @param checksNames looking whether others have changed a name, or taken one from a table: both a DROP
+ *   and an INSERT of its table are committed
  * @param checksKeptPins pinning again what a re-run keeps: it reads two snapshots
  */
 private[lakestep] final case class Safeguards(
@@ -43,7 +45,8 @@ private[lakestep] final case class Safeguards(
     timelineBeforeBindings: Boolean = true,
     readsForgotten: Boolean = true,
     checksKeptPins: Boolean = true,
-    looksAgain: Boolean = true)
+    looksAgain: Boolean = true,
+    checksNames: Boolean = true)
 
 private[lakestep] object Safeguards {
   val all: Safeguards = Safeguards()

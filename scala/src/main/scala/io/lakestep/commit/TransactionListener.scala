@@ -50,8 +50,8 @@ object TransactionEvent {
   /** Transactions of others that this client has ended, as they were silent for long. */
   final case class Aborted(transactions: Vector[String], reason: String) extends TransactionEvent
 
-  /** The tables are committed, and this part of what their catalog should show is not done. */
-  final case class CatalogBehind(entry: CommitEntry, kind: String, cause: Throwable)
+  /** The transaction is committed, and something of what its metastore should show is not done. */
+  final case class CatalogBehind(entry: CommitEntry, cause: Throwable)
       extends TransactionEvent
 }
 

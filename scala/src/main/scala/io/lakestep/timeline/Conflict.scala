@@ -33,6 +33,9 @@ object Rule {
   case object ReadChanged extends Rule("read-data-changed", isOverData = true)
   case object RowIdsBaked extends Rule("row-ids-in-files", isOverData = true)
 
+  /** Others have given a name another meaning. */
+  case object NameChanged extends Rule("name-changed")
+
   /** The table, or its log, is not the one that was validated. */
   case object TableGone extends Rule("table-is-gone")
 
@@ -67,6 +70,7 @@ object Rule {
     SameRows,
     ReadChanged,
     RowIdsBaked,
+    NameChanged,
     TableGone,
     FileGone,
     LogCleanedUp,

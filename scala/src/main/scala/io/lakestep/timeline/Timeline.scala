@@ -329,6 +329,22 @@ final class Timeline(
     attempt(putAttempts)
   }
 
+  /** Puts that what entry `number` has made of names is in the metastores. Whoever is late finds it done. */
+  def putApplied(number: Long, entryHash: String, timeMs: Long): Unit = {
+    val file = appliedFile(number)
+    store.putIfAbsent(file, TimelineCodec.encodeApplied(number, entryHash, timeMs)) match {
+      case PutOutcome.Unknown(cause) if !store.exists(file) => throw unclear(file, cause)
+      case _ => learn(_.withApplied(number))
+    }
+  }
+
+  /** Whether somebody has put that. */
+  def isApplied(number: Long): Boolean = {
+    val isThere = store.exists(appliedFile(number))
+    if (isThere) learn(_.withApplied(number))
+    isThere
+  }
+
   def putRequested(requested: Requested): Unit = {
     val file = requestedFile(requested.id)
     store.putIfAbsent(file, TimelineCodec.encode(requested)) match {
@@ -364,6 +380,7 @@ final class Timeline(
 
   /** The file of its outcome. */
   def outcomeFile(number: Long): String = s"$folder/${numbered(number)}.outcome.json"
+  private def appliedFile(number: Long) = s"$folder/${numbered(number)}.applied.json"
   private def rolledBackFile(number: Long) = s"$folder/${numbered(number)}.rolled_back.json"
   private def requestedFile(id: String) = s"$root/transactions/$id.json"
 }

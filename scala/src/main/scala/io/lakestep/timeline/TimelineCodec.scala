@@ -20,12 +20,12 @@ object TimelineCodec {
   /** Fences of `lakestep.foreignWriters = reserve`: whoever does not know them would leave them. */
   private val Reserve = "reserve"
 
-  /** What an entry may ask of those who finish it. */
-  private val Catalog = "catalogActions"
+  /** Changes of names: whoever does not know them would leave the metastore as it was. */
+  private val Names = "names"
 
   /** Tables that the entry makes: whoever does not know them would close one without a header. */
   private val NewTables = "newTables"
-  private val Features = Set(Reserve, Catalog, NewTables)
+  private val Features = Set(Reserve, Names, NewTables)
 
   private val Sum = "sum"
 
@@ -33,7 +33,7 @@ object TimelineCodec {
     case c: CommitEntry =>
       val node = head("commit", c)
       val features = Vector(Reserve).filter(_ => c.tables.exists(_.reserve.isDefined)) ++
-        Vector(Catalog).filter(_ => c.catalogActions.nonEmpty) ++
+        Vector(Names).filter(_ => c.names.nonEmpty) ++
         Vector(NewTables).filter(_ => c.tables.exists(_.pin < 0))
       if (features.nonEmpty) texts(node.putArray(StrictFields.RequiredFeatures), features)
       node.put("rules", c.rules)
@@ -41,7 +41,9 @@ object TimelineCodec {
       c.message.foreach(m => node.put("message", m))
       list(node.putArray("tables"), c.tables.map(table))
       list(node.putArray("reads"), c.reads.map(read))
-      list(node.putArray(Catalog), c.catalogActions.map(_.node))
+      // Earlier versions ask for it.
+      node.putArray("catalogActions")
+      if (c.names.nonEmpty) list(node.putArray(Names), c.names.map(NameCodec.encode))
       texts(node.putArray("batchKeys"), c.batchKeys)
       node
     case a: AbortEntry =>
@@ -64,7 +66,7 @@ object TimelineCodec {
           message = f.optString("message"),
           tables = f.children("tables").map(table),
           reads = f.children("reads").map(read),
-          catalogActions = f.objects(Catalog).map(CatalogAction(_)),
+          names = f.optChildren(Names).fold(Vector.empty[NameChange])(_.map(NameCodec.decode)),
           batchKeys = f.strings("batchKeys")
         )
       case "abort" =>
@@ -131,10 +133,16 @@ object TimelineCodec {
     )
   }
 
+  /** That what an entry has made of names is in the metastores. */
+  def encodeApplied(number: Long, entryHash: String, timeMs: Long): Array[Byte] =
+    bytes(outcomeHead("applied", number, entryHash, timeMs))
+
   /** A snapshot as a checkpoint, which holds the hash of its own content. */
   def encode(snapshot: TimelineSnapshot): Array[Byte] = {
     val node = Json.obj().put("number", snapshot.number).put("hash", snapshot.hash)
-    texts(node.putArray(StrictFields.RequiredFeatures), Vector.empty)
+    val hasNames = snapshot.names != NameHistory.none
+    texts(node.putArray(StrictFields.RequiredFeatures), Vector(Names).filter(_ => hasNames))
+    if (hasNames) node.set[JsonNode](Names, NameCodec.encode(snapshot.names))
     list(
       node.putArray("logs"),
       snapshot.logs.toVector.sortBy(_._1).map { case (log, state) =>
@@ -156,7 +164,7 @@ object TimelineCodec {
 
   def decodeSnapshot(file: String, content: Array[Byte]): TimelineSnapshot = {
     val f = StrictFields.parse(file, content)
-    f.checkFeatures(f.strings(StrictFields.RequiredFeatures), Set.empty)
+    f.checkFeatures(f.strings(StrictFields.RequiredFeatures), Set(Names))
     val sum = f.string(Sum)
     f.tree.remove(Sum)
     if (Json.blake3(Json.text(f.tree)) != sum)
@@ -165,7 +173,8 @@ object TimelineCodec {
       f.long("number"),
       f.string("hash"),
       f.children("logs").map(log => log.string("log") -> logState(log)).toMap,
-      f.children("aborted").map(a => a.string("transaction") -> a.long("entry")).toMap
+      f.children("aborted").map(a => a.string("transaction") -> a.long("entry")).toMap,
+      f.optChild(Names).fold(NameHistory.none)(NameCodec.history)
     )
   }
 

@@ -26,7 +26,7 @@ object TimelineEntry {
  * @param timeMs when it was ordered, by the clock of its owner
  * @param tables the tables it writes, in the order of their indexes
  * @param reads what it depends on (SERIALIZABLE), validated up to the versions given
- * @param catalogActions what the transaction changes in a catalog, in order
+ * @param names what the transaction changes in a catalog, in order
  * @param batchKeys keys of batches that must be applied exactly once
  */
 final case class CommitEntry(
@@ -38,7 +38,7 @@ final case class CommitEntry(
     message: Option[String],
     tables: Vector[EntryTable],
     reads: Vector[EntryRead],
-    catalogActions: Vector[CatalogAction] = Vector.empty,
+    names: Vector[NameChange] = Vector.empty,
     batchKeys: Vector[String] = Vector.empty)
     extends TimelineEntry
 

@@ -10,12 +10,14 @@ import io.lakestep.log.TableRef
  * @param hash of the bytes of that entry, empty for none
  * @param logs what each log that was written holds, by the log's id
  * @param aborted transactions that were ended without an entry of their own, with the ABORT entry
+ * @param names what is known of entries that have changed names
  */
 final case class TimelineSnapshot(
     number: Long,
     hash: String,
     logs: Map[String, LogState],
-    aborted: Map[String, Long]) {
+    aborted: Map[String, Long],
+    names: NameHistory = NameHistory.none) {
 
   /** This snapshot and the next entry, which is finished. */
   def +(status: EntryStatus): TimelineSnapshot = status.entry match {
@@ -24,7 +26,12 @@ final case class TimelineSnapshot(
         val log = c.tables(i).log
         all.updated(log, LogState.after(all.get(log), c, status, i))
       }
-      copy(number = c.number, hash = status.hash, logs = written)
+      copy(
+        number = c.number,
+        hash = status.hash,
+        logs = written,
+        names = if (status.isCompleted) names.and(c.number, c.names) else names
+      )
     case a: AbortEntry =>
       copy(
         number = a.number,

@@ -62,6 +62,11 @@ final case class TimelineView private (
       }
     }.toMap
 
+  /** The newest entry that has changed a name, of those that are known; 0 for none. */
+  def lastNames: Long =
+    after(finished).map(_.entry).collect { case c: CommitEntry if c.names.nonEmpty => c.number }
+      .lastOption.getOrElse(snapshot.names.last)
+
   /** Recent entries after a snapshot that write a log, in order; with the table's index in each. */
   def writers(log: String, snapshot: Long): Vector[(EntryStatus, CommitEntry, Int)] =
     after(snapshot).flatMap { status =>
@@ -84,10 +89,26 @@ final case class TimelineView private (
       after(finished).map(_.entry).collect { case c: CommitEntry => c }
         .flatMap(_.tables).map(t => t.path -> t.log)).distinct
 
+  /** This view, where what an entry has made of names is known to be in the metastores. */
+  def withApplied(entry: Long): TimelineView = copy(
+    snapshot = snapshot.copy(names = snapshot.names.applied(entry)),
+    milestone = milestone.copy(names = milestone.names.applied(entry))
+  )
+
   /** This view with what another one knows in addition. */
   def merge(other: TimelineView): TimelineView = {
     val (longer, less) = if (other.next >= next) (other, this) else (this, other)
-    val further = if (other.finished >= finished) other else this
+    val (further, nearer) =
+      if (other.finished >= finished) (other, this) else (this, other)
+    val applied = further.snapshot.names.unapplied.keySet
+      .filter(n => n <= nearer.finished && !nearer.snapshot.names.unapplied.contains(n))
+    mergeEntries(longer, less, applied.foldLeft(further)(_.withApplied(_)))
+  }
+
+  private def mergeEntries(
+      longer: TimelineView,
+      less: TimelineView,
+      further: TimelineView): TimelineView = {
     longer.after(further.finished).foldLeft(further.finishedPrefix) { (view, theirs) =>
       view.append(less.status(theirs.entry.number).fold(theirs)(theirs.withEndOf))
     }

@@ -11,12 +11,13 @@ import org.apache.spark.SparkContext
 import org.apache.spark.scheduler.{SparkListener, SparkListenerApplicationEnd}
 import org.apache.spark.sql.SparkSession
 
-import org.apache.spark.sql.delta.lakestep.{DeltaDeletionVectors, DeltaStateReader}
+import org.apache.spark.sql.delta.lakestep.{DeltaDeletionVectors, DeltaStateReader, SparkInternals}
 import io.lakestep.{Clock, ConfKey, Errors, Ids, LakestepConf}
 import io.lakestep.commit.{
   Background, CommitSteps, ConflictStrategy, Database, DatabaseOptions, PublishExecutor
 }
 import io.lakestep.log.TableRef
+import io.lakestep.names.Metastore
 import io.lakestep.storage.{HadoopStores, ObjectStores}
 
 /**
@@ -108,12 +109,21 @@ object Databases {
           LakestepConf.Strategy.as(session.conf.getOption)(ConflictStrategy.named),
         longestWaitMs = settings.timeoutMs,
         checkpointInterval = settings.checkpointInterval,
+        catalogs = new Metastore(
+          SparkInternals.metastore(working),
+          working.sessionState.newHadoopConf()
+        ),
         listener = LogEvents,
         publishExecutor = publishExecutor(settings.publishThreads),
         afterwards = background
       )
     )
   }
+
+  /** A database may outlive the Spark that opened it. */
+  private def working: SparkSession =
+    SparkSession.getActiveSession.orElse(SparkSession.getDefaultSession)
+      .getOrElse(throw new IllegalStateException("No Spark session is active"))
 
   private val flushed = Collections.newSetFromMap(new WeakHashMap[SparkContext, JBoolean])
 

@@ -5,7 +5,7 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.sql.SparkSession
 
-import org.apache.spark.sql.delta.lakestep.{DeltaHousekeeping, WarmOverlay}
+import org.apache.spark.sql.delta.lakestep.{DeltaHousekeeping, SparkInternals, WarmOverlay}
 import io.lakestep.{Errors, LakestepConf}
 import io.lakestep.commit.{
   BeginRequest, CommitOutcome, IsolationLevel, TransactionEvent, TransactionModes
@@ -152,7 +152,9 @@ object Lifecycle {
         def logged(work: => Unit): Unit =
           DeltaHousekeeping.logged(s"After COMMIT of ${transaction.id} not all was done")(work)
         logged(end(session, transaction))
-        logged(transaction.database.deleteFiles(transaction.takenBack.files))
+        logged(
+          removeUnmade(session, transaction, t => t.isNew && !done.published.contains(t.ref))()
+        )
         // Also after a failure: cached queries would show the tables as they were.
         logged(AfterCommit(session, transaction, done)(alone))
         tell(TransactionEvent.Committed(done.entry, done.slots, done.tries, tookMs()))
@@ -214,7 +216,12 @@ object Lifecycle {
   private def outcome(session: SparkSession, transaction: Transaction): CommitOutcome =
     try {
       transaction.checkUsable()
-      transaction.database.commit(transaction.begun, transaction.written, transaction.onlyRead)
+      transaction.database.commit(
+        transaction.begun,
+        transaction.written,
+        transaction.onlyRead,
+        transaction.names.changes(SparkInternals.metastore(session))
+      )
     } catch {
       case NonFatal(failure) =>
         try abandon(session, transaction)
@@ -230,10 +237,21 @@ object Lifecycle {
   }
 
   private def discard(session: SparkSession, transaction: Transaction): Unit = {
+    removeUnmade(session, transaction, _.isNew) {
+      transaction.database.discard(transaction.begun, transaction.touchedPaths)
+    }
+  }
+
+  /** Deletes what was taken back, and what there is of tables that are not made. */
+  private def removeUnmade(
+      session: SparkSession,
+      transaction: Transaction,
+      isUnmade: TransactionTable => Boolean)(before: => Unit = ()): Unit = {
     val taken = transaction.takenBack.files
-    val unmade = new UnmadeTables(transaction, session.sessionState.newHadoopConf())
+    val tables = transaction.touched.toVector.filter(isUnmade)
+    val unmade = new UnmadeTables(transaction, tables, session.sessionState.newHadoopConf())
     val folders = Seq(() => unmade.removeFolders(taken)).filterNot(_ => unmade.isEmpty)
-    transaction.database.discard(transaction.begun, transaction.touchedPaths)
+    before
     transaction.database.deleteFiles((taken ++ unmade.files).distinct, folders: _*)
   }
 

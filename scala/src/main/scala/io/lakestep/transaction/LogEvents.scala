@@ -49,8 +49,8 @@ private[transaction] object LogEvents extends TransactionListener with Logging {
           s"${conflict.rule.name} over ${conflict.table}"
       )
     case Aborted(ids, reason) => logInfo(s"Ended transactions ${ids.mkString(", ")}: $reason")
-    case CatalogBehind(entry, kind, cause) =>
-      logWarning(s"Entry ${entry.number} is committed, its catalog action $kind is not made", cause)
+    case CatalogBehind(entry, cause) =>
+      logWarning(s"Entry ${entry.number} is committed, and a name of it is not made", cause)
   }
 
   private def owner(entry: CommitEntry): String =

@@ -37,7 +37,7 @@ private[lakestep] object Redo {
   }
 
   /**
-   * Step 13: the statements from the first that the conflict concerns. To be called at COMMIT, when
+   * Step 13: the statements from the first that the conflict concerns, of a transaction that changes no name. To be called at COMMIT, when
    * the transaction has no entry.
    *
    * @return the statements as they stand now; else the conflict stays, as it does when a table that
@@ -50,7 +50,7 @@ private[lakestep] object Redo {
       steps: Vector[Step],
       conflict: Conflict,
       attempts: Attempts): Either[Option[Throwable], Vector[Step]] =
-    if (steps.isEmpty || !conflict.rule.isOverData || !attempts.another()) Left(None)
+    if (steps.isEmpty || !transaction.names.state.isEmpty || !conflict.rule.isOverData || !attempts.another()) Left(None)
     else
       try
         rerun(transaction, conflict, steps.map(_.before)).filter { r =>

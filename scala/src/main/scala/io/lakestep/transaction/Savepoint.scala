@@ -1,11 +1,14 @@
 package io.lakestep.transaction
 
+import io.lakestep.names.NameState
+
 /**
  * How a transaction stood before one of its statements; see `Transaction.rollbackTo`.
  *
  * @param named the savepoints that the user had set, oldest first
  * @param staged the last staged version of each table
  * @param sessionChanges how many statements had changed the session
+ * @param names what statements had made of names
  * @param environment what else of the session a statement may use; see [[SessionEnvironment]]
  */
 final case class Savepoint(
@@ -13,7 +16,8 @@ final case class Savepoint(
     staged: Map[String, Long],
     named: Vector[NamedSavepoint],
     sessionChanges: Int,
-    environment: Map[String, String]) {
+    environment: Map[String, String],
+    names: NameState) {
 
   /** Whether statements after this one would run again under what they ran under. */
   def isSameSession(other: Savepoint): Boolean =

@@ -10,6 +10,7 @@ import io.lakestep.commit.{
   BegunTransaction, Database, IsolationLevel, ReadTable, TransactionModes, WrittenTable
 }
 import io.lakestep.log.{ReadSet, StagedEffect, StatementKind, TableRef}
+import io.lakestep.names.TransactionNames
 import io.lakestep.overlay.{OverlayPath, Staging}
 
 /**
@@ -48,6 +49,10 @@ final class Transaction(
   private val savepoints = new NamedSavepoints(started.id)
   private[transaction] val takenBack = new TakenBack
   val failure = new FailedStatement(started.id, abortsOnError)
+
+  /** Tables, views and schemas as its statements have named them. */
+  private[lakestep] val names =
+    new TransactionNames(refreshes => database.namesBefore(current, refreshes))
 
   /** What was typed since BEGIN. */
   val typed = new UnseenStatements
@@ -114,9 +119,13 @@ final class Transaction(
   /** Tables with staged commits, in the order of their first touch. */
   def written: Seq[WrittenTable] = {
     val staged = staging.last
-    for (table <- touched; last <- staged.get(table.base.toString))
+    for (table <- touched; last <- staged.get(table.base.toString) if !isNameless(table))
       yield table.written(last, effects(table), staging.commitsOf(table.base.toString))
   }
+
+  /** A managed table that the transaction has made and dropped again never was. */
+  private[transaction] def isNameless(table: TransactionTable): Boolean =
+    table.isNew && names.isNameless(table.base)
 
   /** Whether the table's property says who else may write it. */
   def decide(table: TransactionTable, isStated: Boolean): Unit =
@@ -230,7 +239,8 @@ final class Transaction(
         staging.last,
         savepoints.all,
         sessionChanges,
-        session
+        session,
+        names.state
       )
     )
   }
@@ -281,6 +291,7 @@ final class Transaction(
       forget: Path => Unit): Unit = inTurn {
     cutBackTo(to.staged, deletes = keepPins, forget)
     savepoints.restore(to.named)
+    names.restore(to.names)
     synchronized {
       if (!keepPins) forgetHeaders(to, forget)
       for ((base, table) <- tables)

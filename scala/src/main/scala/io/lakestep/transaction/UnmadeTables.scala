@@ -6,6 +6,7 @@ import java.nio.file.{Files, Paths}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
+import io.lakestep.names.TransactionNames
 import io.lakestep.overlay.StagingFolder
 import io.lakestep.storage.{HadoopStores, TemporaryFiles}
 
@@ -13,9 +14,10 @@ import io.lakestep.storage.{HadoopStores, TemporaryFiles}
  * What is left of tables that a transaction would have made. No VACUUM would find it, and somebody else may
  * be making a table there, so only files go that statements have named, and folders that are empty then.
  */
-private[transaction] final class UnmadeTables(transaction: Transaction, conf: => Configuration) {
-
-  private val tables = transaction.touched.toVector.filter(_.isNew)
+private[transaction] final class UnmadeTables(
+    transaction: Transaction,
+    tables: Vector[TransactionTable],
+    conf: => Configuration) {
 
   /** Hadoop's is copied for it, so only where there is something to do, and before the session may end. */
   private val configuration = Option.when(tables.nonEmpty)(conf)
@@ -51,7 +53,8 @@ private[transaction] final class UnmadeTables(transaction: Transaction, conf: =>
       }
       val own = staging.getParent
       val temporary = new Path(own, TemporaryFiles.Folder)
-      val all = ofFiles ++ Vector(staging, temporary, own, log, table.base)
+      val around = Vector(table.base.getParent).filter(_.getName.startsWith(TransactionNames.Folder))
+      val all = ofFiles ++ Vector(staging, temporary, own, log, table.base) ++ around
       all.distinct.sortBy(-_.depth).foreach { folder =>
         try
           if (fs.getScheme == "file") Files.deleteIfExists(Paths.get(folder.toUri.getPath))

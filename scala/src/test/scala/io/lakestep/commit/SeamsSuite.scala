@@ -5,23 +5,31 @@ import scala.collection.mutable
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.{Json, LakestepException}
-import io.lakestep.timeline.{CatalogAction, CommitEntry, TimelineCodec}
+import io.lakestep.log.TableRef
+import io.lakestep.timeline.{CommitEntry, NameChange, NameKey, NamedObject, TimelineCodec}
 
 /** What is told to a listener and what is asked of a catalog: as values, and of no effect on a commit. */
 final class SeamsSuite extends AnyFunSuite {
 
-  private val action = CatalogAction(Json.obj().put("kind", "create").put("name", "db.t"))
+  private val made =
+    NamedObject(NamedObject.Table, Some(TableRef("/A")), Json.obj().put("type", "EXTERNAL"))
+  private val change = NameChange(NameKey("m", "db", Some("t")), None, Some(made))
 
   private class Scene(fails: Boolean = false) {
     val lake: Lake = Lake.inMemory()
     lake.create("A", "a1")
     val events = mutable.Buffer.empty[TransactionEvent]
-    val made = mutable.Buffer.empty[(Long, CatalogAction)]
+    val calls = mutable.Buffer.empty[(Long, NameChange)]
 
     val options: DatabaseOptions = Lake.Forgetful.copy(
-      catalogs = (entry: CommitEntry, action: CatalogAction) => {
-        made += entry.number -> action
-        if (fails) throw new IllegalStateException("no catalog")
+      catalogs = new Catalogs {
+        override def has(metastore: String): Boolean = metastore == "m"
+        override def find(key: NameKey): Option[NamedObject] = None
+        override def apply(entry: CommitEntry): Vector[Throwable] = {
+          entry.names.foreach(calls += entry.number -> _)
+          if (fails) throw new IllegalStateException("no catalog")
+          Vector.empty
+        }
       },
       listener = event => {
         events += event
@@ -33,7 +41,7 @@ final class SeamsSuite extends AnyFunSuite {
       val db = lake.client(observer, options = options)
       val txn = lake.begin(db)
       lake.stage(txn, "A", 0, lake.remove("a1"), lake.add("a2"))
-      db.commit(txn, Seq(lake.written("A", 0)), Nil, Vector(action))
+      db.commit(txn, Seq(lake.written("A", 0)), Nil, Vector(change))
     }
 
     def crashed(): Unit = {
@@ -44,46 +52,46 @@ final class SeamsSuite extends AnyFunSuite {
     }
   }
 
-  test("catalog actions are made once the transaction is committed, by whoever finishes it") {
+  test("changes of names are made once the transaction is committed, by whoever finishes it") {
     val own = new Scene
     assert(own.commit().isInstanceOf[CommitOutcome.Committed])
-    assert(own.made == Seq(1L -> action))
+    assert(own.calls == Seq(1L -> change))
     val helped = new Scene
     helped.crashed()
-    assert(helped.made.isEmpty)
+    assert(helped.calls.isEmpty)
     helped.lake.client(options = helped.options).recover()
-    assert(helped.made == Seq(1L -> action))
+    assert(helped.calls == Seq(1L -> change))
   }
 
-  test("no catalog action is made of a transaction that is rolled back") {
+  test("no change of a name is made of a transaction that is rolled back") {
     val s = new Scene
     s.crashed()
     s.lake.foreign("A", s.lake.remove("a1"), s.lake.add("other"))
     s.lake.client(options = s.options).recover()
-    assert(s.made.isEmpty && s.lake.live("A") == Set("other"))
+    assert(s.calls.isEmpty && s.lake.live("A") == Set("other"))
   }
 
   test(
-    "a client that does not know catalog actions refuses the entry, and finishes nothing of it"
+    "a client that does not know names refuses the entry, and finishes nothing of it"
   ) {
     val s = new Scene
     s.crashed()
     val bytes = TimelineCodec.encode(s.lake.entry(1))
     val node = Json.parse(new String(bytes, "UTF-8"))
-    assert(node.get("requiredFeatures").toString.contains("catalogActions"))
-    node.putArray("requiredFeatures").add("catalogActionsOfLater")
+    assert(node.get("requiredFeatures").toString.contains("names"))
+    node.putArray("requiredFeatures").add("namesOfLater")
     val refused = intercept[LakestepException](
       TimelineCodec.decodeEntry("f", node.toString.getBytes("UTF-8"))
     )
-    assert(refused.getMessage.contains("catalogActionsOfLater"))
+    assert(refused.getMessage.contains("namesOfLater"))
   }
 
   test("what a listener or a catalog throws fails no transaction, and is told") {
     val s = new Scene(fails = true)
     assert(s.commit().isInstanceOf[CommitOutcome.Committed])
     assert(s.lake.live("A") == Set("a2"))
-    val behind = s.events.collect { case e: TransactionEvent.CatalogBehind => e.kind }
-    assert(behind == Seq("create"))
+    val behind = s.events.collect { case e: TransactionEvent.CatalogBehind => e.cause.getMessage }
+    assert(behind == Seq("no catalog"))
   }
 
   test("a listener is told what this client did with transactions of others") {

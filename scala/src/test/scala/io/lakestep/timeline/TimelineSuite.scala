@@ -45,6 +45,12 @@ final class TimelineSuite extends AnyFunSuite {
     removed = FileSums(0, 0, 0)
   )
 
+  private val named = NamedObject(
+    NamedObject.Table,
+    Some(TableRef("/x")),
+    Json.obj().put("type", "EXTERNAL")
+  )
+
   private def commit(number: Long, previous: String, id: String = "t1") = CommitEntry(
     number,
     previous,
@@ -64,7 +70,7 @@ final class TimelineSuite extends AnyFunSuite {
       )
     ),
     Vector(EntryRead("l", TableRef("/r"), "r", 1, 2, ReadSet.WholeTable)),
-    Vector(CatalogAction(Json.obj().put("kind", "drop").put("name", "x"))),
+    Vector(NameChange(NameKey("m", "s", Some("x")), Some(named), None)),
     Vector("k")
   )
 
@@ -153,7 +159,7 @@ final class TimelineSuite extends AnyFunSuite {
   ) {
     val f = new Fixture
     val bytes = new String(TimelineCodec.encode(commit(1, "")), "UTF-8")
-    val required = "[\"reserve\",\"catalogActions\",\"newTables\"]"
+    val required = "[\"reserve\",\"names\",\"newTables\"]"
     assert(bytes.contains(s"\"requiredFeatures\":$required"))
     f.open().id
     f.store.putIfAbsent(

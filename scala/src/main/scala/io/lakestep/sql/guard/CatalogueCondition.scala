@@ -3,24 +3,31 @@ package io.lakestep.sql.guard
 import java.util.Locale
 
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.catalyst.analysis.{LocalTempView, ResolvedIdentifier}
+import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.catalyst.analysis.{
+  LocalTempView, PersistedView, ResolvedIdentifier, ResolvedNamespace
+}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.connector.catalog.{StagedTable, Table}
 import org.apache.spark.sql.delta.commands.{
-  AlterTableSetPropertiesDeltaCommand, DeltaReorgTable, DeltaReorgTableCommand, DeltaReorgTableMode,
+  AlterTableSetPropertiesDeltaCommand, CreateDeltaTableCommand, DeltaReorgTable, DeltaReorgTableCommand, DeltaReorgTableMode,
   DeltaReorgTableSpec
 }
+import org.apache.spark.sql.delta.sources.DeltaSourceUtils
 import org.apache.spark.sql.execution.command.{
-  CreateFunctionCommand, CreateSQLFunctionCommand, CreateViewCommand, DropFunctionCommand,
+  AlterTableRenameCommand, AlterTableSetPropertiesCommand, AlterTableUnsetPropertiesCommand,
+  AlterViewAsCommand, AlterViewSchemaBindingCommand, DropTableCommand, CreateFunctionCommand, CreateSQLFunctionCommand, CreateViewCommand, DropFunctionCommand,
   DropTempViewCommand
 }
 import org.apache.spark.sql.execution.datasources.{
   CreateTempViewUsing, InsertIntoDataSourceCommand, SaveIntoDataSourceCommand
 }
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+import org.apache.spark.sql.internal.SQLConf
 
 import org.apache.spark.sql.delta.lakestep.DeltaReference
 import io.lakestep.catalog.TransactionalCatalog
+import io.lakestep.overlay.OverlayPath
 
 /** What a node must hold, beyond its class, to be what the catalogue says. */
 sealed abstract class CatalogueCondition(val key: String) {
@@ -47,19 +54,56 @@ object CatalogueCondition {
     }
   }
 
-  /** The node makes a Delta table that is named by its path, which no metastore knows. */
-  case object DeltaPath extends CatalogueCondition("delta-path") {
+  /** The node makes a Delta table, in a catalog that knows the transaction. */
+  case object DeltaTable extends CatalogueCondition("delta-table") {
     override def holds(plan: LogicalPlan): Boolean = plan match {
-      case create: CreateTable => isPath(create.name)
-      case create: CreateTableAsSelect => isPath(create.name)
+      case create: CreateTable => isOurs(create.name) && isDelta(create.tableSpec)
+      case create: CreateTableAsSelect => isOurs(create.name) && isDelta(create.tableSpec)
+      case replace: ReplaceTable => isOurs(replace.name) && isDelta(replace.tableSpec)
+      case replace: ReplaceTableAsSelect => isOurs(replace.name) && isDelta(replace.tableSpec)
       case _ => false
     }
 
-    private def isPath(name: LogicalPlan): Boolean = name match {
-      case ResolvedIdentifier(catalog, identifier) =>
-        catalog.isInstanceOf[TransactionalCatalog] &&
-        identifier.namespace.toSeq.map(_.toLowerCase(Locale.ROOT)) == Seq("delta") &&
-        new Path(identifier.name).isAbsolute
+    private def isDelta(spec: TableSpecBase): Boolean =
+      DeltaSourceUtils.isDeltaDataSourceName(
+        spec.provider.getOrElse(SQLConf.get.defaultDataSourceName)
+      )
+  }
+
+  /** The name that the node changes is of a catalog that knows the transaction. */
+  case object OurCatalog extends CatalogueCondition("our-catalog") {
+    override def holds(plan: LogicalPlan): Boolean =
+      plan.children.nonEmpty && plan.children.forall(isOurs)
+  }
+
+  private def isOurs(name: LogicalPlan): Boolean = name match {
+    case ResolvedIdentifier(catalog, _) => catalog.isInstanceOf[TransactionalCatalog]
+    case namespace: ResolvedNamespace => namespace.catalog.isInstanceOf[TransactionalCatalog]
+    case _ => false
+  }
+
+  /** A view of the metastore. */
+  case object PersistentView extends CatalogueCondition("persistent-view") {
+    override def holds(plan: LogicalPlan): Boolean = plan match {
+      case view: CreateViewCommand => view.viewType == PersistedView
+      case drop: DropTableCommand => drop.isView && isNamed(drop.tableName)
+      case rename: AlterTableRenameCommand => rename.isView && isNamed(rename.oldName)
+      case set: AlterTableSetPropertiesCommand => set.isView && isNamed(set.tableName)
+      case unset: AlterTableUnsetPropertiesCommand => unset.isView && isNamed(unset.tableName)
+      case alter: AlterViewAsCommand => isNamed(alter.name)
+      case alter: AlterViewSchemaBindingCommand => isNamed(alter.name)
+      case _ => false
+    }
+
+    private def isNamed(view: TableIdentifier): Boolean =
+      view.database.exists(!_.equalsIgnoreCase(SQLConf.get.globalTempDatabase))
+  }
+
+  /** The table that a command of Delta's makes lies in its overlay. */
+  case object OverlayLocation extends CatalogueCondition("overlay-location") {
+    override def holds(plan: LogicalPlan): Boolean = plan match {
+      case create: CreateDeltaTableCommand =>
+        create.table.storage.locationUri.exists(uri => OverlayPath.isOverlay(new Path(uri)))
       case _ => false
     }
   }
@@ -105,7 +149,17 @@ object CatalogueCondition {
   }
 
   val all: Seq[CatalogueCondition] =
-    Seq(DeltaTarget, DeltaProvider, DeltaPath, Temporary, PlainProperties, Purge)
+    Seq(
+      DeltaTarget,
+      DeltaProvider,
+      DeltaTable,
+      OurCatalog,
+      PersistentView,
+      OverlayLocation,
+      Temporary,
+      PlainProperties,
+      Purge
+    )
 
   def apply(key: String): CatalogueCondition =
     all.find(_.key == key).getOrElse(throw new IllegalStateException(s"No such condition: $key"))

@@ -13,6 +13,9 @@ object Decision {
   /** Writes Delta tables, and the overlay stages what it writes. */
   case object Staged extends Decision
 
+  /** What is [[Harmless]] for a temporary object, and [[Staged]] for one of the metastore. */
+  case object Named extends Decision
+
   /** Reads only. */
   case object Read extends Decision
 
@@ -67,7 +70,10 @@ object CommandCatalogue {
     case None => Decision.Refused("UNKNOWN_COMMAND")
     case Some(entry) =>
       val failed = entry.onlyIf.filterNot(_.holds(plan))
-      if (failed.isEmpty) entry.decision
+      if (entry.decision == Decision.Named && CatalogueCondition.Temporary.holds(plan))
+        Decision.Harmless
+      else if (failed.isEmpty)
+        if (entry.decision == Decision.Named) Decision.Staged else entry.decision
       else Decision.Refused(entry.reason.getOrElse("UNKNOWN_COMMAND"))
   }
 
@@ -86,6 +92,7 @@ object CommandCatalogue {
         className,
         (decision, reasonKey) match {
           case ("STAGED", _) => Decision.Staged
+          case ("NAMED", _) => Decision.Named
           case ("READ", _) => Decision.Read
           case ("HARMLESS", _) => Decision.Harmless
           case ("REFUSED", Some(key)) => Decision.Refused(key)

@@ -1,10 +1,13 @@
 package org.apache.spark.sql.delta.lakestep
 
 import scala.collection.mutable
+import scala.reflect.{classTag, ClassTag}
 
 import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
 import org.apache.spark.sql.{classic, SparkSession}
-import org.apache.spark.sql.catalyst.catalog.{TempVariableManager, VariableDefinition}
+import org.apache.spark.sql.catalyst.catalog.{
+  ExternalCatalog, SessionCatalog, TempVariableManager, VariableDefinition
+}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogPlugin}
 import org.apache.spark.sql.delta.catalog.AbstractDeltaCatalog
@@ -39,6 +42,21 @@ object SparkInternals {
   /** The driver's own configuration, which Delta reads its log stores from, and its context. */
   def driver: Option[(SparkConf, SparkContext)] =
     for (env <- Option(SparkEnv.get); context <- SparkContext.getActive) yield (env.conf, context)
+
+  /** The metastore itself, past the names of any transaction. */
+  def metastore(session: SparkSession): ExternalCatalog =
+    session.asInstanceOf[classic.SparkSession].sharedState.externalCatalog
+
+  /** Puts something in front of the metastore, for all that looks names up in this session. */
+  def putBeforeMetastore[T <: ExternalCatalog: ClassTag](session: SparkSession)(
+      make: ExternalCatalog => T): Unit = {
+    val catalog = session.sessionState.catalog
+    if (classTag[T].unapply(catalog.externalCatalog).isEmpty) catalog.synchronized {
+      val held = classOf[SessionCatalog].getDeclaredField("externalCatalog")
+      held.setAccessible(true)
+      held.set(catalog, make(metastore(session)))
+    }
+  }
 
   private def cacheManager(session: SparkSession): CacheManager =
     session.asInstanceOf[classic.SparkSession].sharedState.cacheManager

@@ -1,0 +1,64 @@
+package io.lakestep.catalog
+
+import java.net.URI
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
+import org.apache.spark.sql.delta.sources.DeltaSourceUtils
+
+import io.lakestep.names.TableName
+import io.lakestep.overlay.OverlayPath
+import io.lakestep.transaction.Transaction
+
+/**
+ * What a session's metastore answers while Delta makes, or replaces, one table of a transaction: where
+ * tables of a schema and the table itself lie is then in the overlay.
+ */
+private[catalog] final class MakingTable(
+    session: SparkSession,
+    transaction: Transaction,
+    target: TableName) {
+
+  private def conf: Configuration = session.sessionState.newHadoopConf()
+
+  /**
+   * A folder of a schema in which Delta puts a managed table. No other client predicts it, so what is left of a
+   * table that was never made, or was dropped, is in nobody's way.
+   */
+  def folder(schema: URI): URI = {
+    val base = new Path(new Path(schema), own)
+    transaction.overlayOfNew(new Path(base, target.name), conf).getParent.toUri
+  }
+
+  private lazy val own = transaction.names.folderOfNewTable(transaction.id)
+
+  def overlaid(table: CatalogTable): CatalogTable =
+    if (TableName(table.database, table.identifier.table) != target ||
+      !table.provider.exists(DeltaSourceUtils.isDeltaDataSourceName)) table
+    else {
+      val base = new Path(table.location)
+      val overlay =
+        if (OverlayPath.isOverlay(base)) base
+        else transaction.overlayOf(base, conf).getOrElse(transaction.overlayOfNew(base, conf))
+      table.copy(storage = table.storage.copy(locationUri = Some(overlay.toUri)))
+    }
+}
+
+private[catalog] object MakingTable {
+
+  private val current = new ThreadLocal[MakingTable]
+
+  def apply[T](making: MakingTable)(body: => T): T = {
+    val outer = current.get
+    current.set(making)
+    try body
+    finally current.set(outer)
+  }
+
+  def folder: Option[URI => URI] = Option(current.get).map(making => making.folder(_))
+
+  def overlaid(table: CatalogTable): CatalogTable =
+    Option(current.get).fold(table)(_.overlaid(table))
+}

@@ -1,0 +1,118 @@
+package io.lakestep.commit
+
+import scala.util.control.NonFatal
+
+import io.lakestep.timeline.{
+  Aborting, CommitEntry, Conflict, EntryStatus, NameChange, NameKey, NamedObject, Rule,
+  TimelineView
+}
+
+/** What a transaction changes names of, or relies on a name for. */
+private[commit] final case class TouchedNames(changes: Vector[NameChange], paths: Set[String]) {
+  def meets(entry: CommitEntry): Boolean = entry.names.exists(meets)
+
+  def meets(theirs: NameChange): Boolean =
+    changes.exists(_.key.meets(theirs.key)) || moves(theirs)
+
+  /** Their change takes a name from a table that we write, or that what we read depends on. */
+  private def moves(theirs: NameChange): Boolean = {
+    def path(o: Option[NamedObject]) = o.filter(_.kind == NamedObject.Table).flatMap(_.path)
+    path(theirs.before).exists(p => paths(p.uri)) && path(theirs.before) != path(theirs.after)
+  }
+}
+
+/** Steps 5 and 10 for names: whether others have changed one, and what entries make of them. */
+private[commit] final class Names(env: Environment) {
+  import env.{timeline, clock, options, safeguards}
+
+  def touched(work: ToOrder): TouchedNames = {
+    val reads = if (work.txn.isSerializable) work.reads.map(_.path.uri) else Vector.empty
+    TouchedNames(work.names, (work.staged.map(_.table.path.uri) ++ reads).toSet)
+  }
+
+  /** Step 5: an entry after the snapshot has changed one of them; or the metastore says something else. */
+  def conflict(work: ToOrder, view: TimelineView): Option[Conflict] =
+    if (!safeguards.checksNames) None
+    else {
+      val ours = touched(work)
+      since(work.txn, view).flatMap { status =>
+        status.entry match {
+          case c: CommitEntry if !status.outcome.exists(_.isInstanceOf[Aborting]) =>
+            c.names.find(ours.meets(_)).map(conflict(_, c))
+          case _ => None
+        }
+      }.nextOption().orElse(foreign(work, view))
+    }
+
+  /** What every entry after a snapshot has made of names, in order; asks the store for old ones alone. */
+  def since(txn: BegunTransaction, view: TimelineView): Iterator[EntryStatus] =
+    if (view.lastNames <= txn.snapshot) Iterator.empty
+    else if (view.first <= txn.snapshot + 1) view.after(txn.snapshot).iterator
+    else timeline.after(txn.base).takeWhile(_.entry.number < view.next)
+
+  private def conflict(change: NameChange, entry: CommitEntry): Conflict = Conflict(
+    Rule.NameChanged,
+    change.key.toString,
+    change.before.orElse(change.after).flatMap(_.path).fold("")(_.uri),
+    operation = Some(change.verb),
+    user = Some(entry.transaction.user),
+    timeMs = Some(entry.timeMs),
+    otherTransaction = Some(entry.transaction.id),
+    entry = Some(entry.number)
+  )
+
+  /** The metastore says something else than what the transaction has met there. */
+  private def foreign(work: ToOrder, view: TimelineView): Option[Conflict] =
+    if (work.names.isEmpty) None
+    else {
+      if (view.snapshot.names.unapplied.nonEmpty) applyPending(view)
+      val pending = timeline.known.snapshot.names.pending
+      work.names.find { c =>
+        val now = pending.getOrElse(c.key, options.catalogs.find(c.key))
+        !NamedObject.areSame(now, c.before)
+      }.map(c => Conflict(Rule.NameChanged, c.key.toString, "", operation = Some("by others")))
+    }
+
+  /** Makes what finished entries hold and nobody has made yet, oldest first. Never throws. */
+  def applyPending(view: TimelineView): Unit =
+    view.snapshot.names.unapplied.toVector.sortBy(_._1).foreach { case (number, changes) =>
+      if (changes.exists(c => options.catalogs.has(c.key.metastore)))
+        timeline.status(number) match {
+          case EntryStatus(entry: CommitEntry, hash, _, _) => apply(entry, hash)
+          case _ =>
+        }
+    }
+
+  /** Makes what an entry holds, once. Never throws: the transaction is committed, whatever becomes of this. */
+  def apply(entry: CommitEntry, hash: String): Unit =
+    if (entry.names.nonEmpty && !quietly(entry)(timeline.isApplied(entry.number)).contains(true)) {
+      env.observer.beforeNames(entry)
+      val made = quietly(entry)(options.catalogs(entry))
+      made.toVector.flatten.foreach(behind(entry, _))
+      env.observer.namesMade(entry)
+      if (made.nonEmpty) quietly(entry) {
+        if (entry.names.forall(c => options.catalogs.has(c.key.metastore)))
+          timeline.putApplied(entry.number, hash, clock.nowMs())
+      }
+    }
+
+  private def quietly[A](entry: CommitEntry)(work: => A): Option[A] =
+    try Some(work)
+    catch {
+      case e @ (NonFatal(_) | _: LinkageError) =>
+        behind(entry, e)
+        None
+    }
+
+  private def behind(entry: CommitEntry, cause: Throwable): Unit =
+    env.tell(TransactionEvent.CatalogBehind(entry, cause))
+
+  /** Names that a metastore may show otherwise than they were at a snapshot, with what they stood for. */
+  def before(txn: BegunTransaction): Map[NameKey, Option[NamedObject]] = {
+    val later = since(txn, timeline.known).flatMap(_.entry match {
+      case c: CommitEntry => c.names
+      case _ => Vector.empty
+    }).toVector
+    txn.base.names.pending ++ later.reverseIterator.map(c => c.key -> c.before)
+  }
+}

@@ -1,0 +1,160 @@
+package io.lakestep.names
+
+import java.util.{Collections, UUID, WeakHashMap}
+
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchTableException}
+import org.apache.spark.sql.catalyst.catalog.{
+  CatalogDatabase, CatalogTable, CatalogTableType, ExternalCatalog
+}
+
+import io.lakestep.Errors
+import io.lakestep.commit.Catalogs
+import io.lakestep.timeline.{CommitEntry, NameChange, NameKey, NamedObject}
+
+/**
+ * The metastore of this Spark, past any transaction.
+ *
+ * It is known by a random id that is stored in it, as a property of the schema `default`: two addresses may
+ * lead to one metastore, and one address to two.
+ *
+ * Spark's clients delete and move folders: `dropTable` that of a managed table, `dropDatabase` all below,
+ * `renameTable` moves it. So a table is made external before it is dropped, names are altered instead
+ * of renamed, and a schema is dropped when its folder is empty.
+ */
+private[lakestep] final class Metastore(catalog: => ExternalCatalog, conf: => Configuration)
+    extends Catalogs {
+
+  /** The id, which this call stores when there is none. */
+  def id: String = Metastore.id(catalog)
+
+  override def has(metastore: String): Boolean = Metastore.known(catalog).contains(metastore)
+
+  override def find(key: NameKey): Option[NamedObject] = key.name match {
+    case Some(name) => Metastore.table(catalog, key.schema, name).map(Definition.of)
+    case None => Metastore.schema(catalog, key.schema).map(Definition.of)
+  }
+
+  override def apply(entry: CommitEntry): Vector[Throwable] = {
+    val ours = entry.names.filter(c => has(c.key.metastore))
+    val (schemas, others) = ours.partition(_.key.name.isEmpty)
+    val (dropped, kept) = schemas.partition(_.after.isEmpty)
+    // A name goes to its new owner before it goes from the old one.
+    (kept ++ others.filter(_.after.isDefined) ++ others.filter(_.after.isEmpty) ++ dropped)
+      .flatMap(make(entry, _))
+  }
+
+  private def make(entry: CommitEntry, change: NameChange): Option[Throwable] = {
+    val now = find(change.key)
+    val isUnmoved = NamedObject.areSame(change.before, change.after)
+    if (NamedObject.areSame(now, change.after) && !isUnmoved) None
+    else if (NamedObject.areSame(now, change.before)) {
+      change.key.name.fold(makeSchema(change))(makeTable(change, _))
+      None
+    } else Some(taken(entry, change, now))
+  }
+
+  private def makeTable(change: NameChange, name: String): Unit = {
+    val schema = change.key.schema
+    val identifier = TableIdentifier(name, Some(schema))
+    (change.before, change.after) match {
+      case (None, Some(made)) =>
+        catalog.createTable(Definition.table(identifier, made), ignoreIfExists = false)
+      case (Some(old), Some(now)) if old.kind == now.kind =>
+        catalog.alterTable(Definition.table(identifier, now))
+      case (Some(_), after) =>
+        for (there <- Metastore.table(catalog, schema, name)) {
+          keepingFolder(there)
+          catalog.dropTable(schema, name, ignoreIfNotExists = true, purge = false)
+        }
+        for (now <- after)
+          catalog.createTable(Definition.table(identifier, now), ignoreIfExists = false)
+      case _ =>
+    }
+  }
+
+  private def keepingFolder(table: CatalogTable): Unit =
+    if (table.tableType == CatalogTableType.MANAGED)
+      catalog.alterTable(table.copy(tableType = CatalogTableType.EXTERNAL))
+
+  private def makeSchema(change: NameChange): Unit = (change.before, change.after) match {
+    case (None, Some(made)) =>
+      catalog.createDatabase(Definition.schema(change.key.schema, made), ignoreIfExists = true)
+    case (Some(_), Some(now)) => catalog.alterDatabase(Definition.schema(change.key.schema, now))
+    case _ =>
+      Metastore.schema(catalog, change.key.schema).foreach { there =>
+        keepingTables(there)
+        catalog.dropDatabase(change.key.schema, ignoreIfNotExists = true, cascade = false)
+      }
+  }
+
+  /** Hive and the in-memory catalog delete the folder, in which tables may lie that were dropped. */
+  private def keepingTables(schema: CatalogDatabase): Unit = {
+    val folder = new Path(schema.locationUri)
+    val fs = folder.getFileSystem(conf)
+    def isEmpty = !fs.exists(folder) || fs.listStatus(folder).isEmpty
+    if (!isEmpty) {
+      val elsewhere = new Path(folder, s".lakestep-${UUID.randomUUID}").toUri
+      catalog.alterDatabase(schema.copy(locationUri = elsewhere))
+      if (!Metastore.schema(catalog, schema.name).exists(_.locationUri == elsewhere))
+        throw Errors(
+          "LAKESTEP_SCHEMA_FOLDER_NOT_EMPTY",
+          "schema" -> schema.name,
+          "folder" -> folder.toString
+        )
+    }
+  }
+
+  private def taken(entry: CommitEntry, change: NameChange, now: Option[NamedObject]): Throwable =
+    Errors(
+      "LAKESTEP_NAME_TAKEN",
+      "name" -> change.key.toString,
+      "entry" -> entry.number.toString,
+      "transaction" -> entry.transaction.id,
+      "wanted" -> change.after.fold("nothing")(Metastore.shown),
+      "found" -> now.fold("nothing")(Metastore.shown)
+    )
+}
+
+private[lakestep] object Metastore {
+
+  val IdProperty = "lakestep.metastore"
+  private val Default = "default"
+
+  /** What a user is told of it. */
+  def shown(named: NamedObject): String =
+    named.path.fold(named.kind)(path => s"${named.kind} ${path.uri}")
+
+  private val ids = Collections.synchronizedMap(new WeakHashMap[ExternalCatalog, String])
+
+  /** The id, when the metastore has one. */
+  def known(catalog: ExternalCatalog): Option[String] = Option(ids.get(catalog)).orElse {
+    val found =
+      try schema(catalog, Default).flatMap(_.properties.get(IdProperty))
+      catch { case NonFatal(_) => None }
+    found.foreach(ids.put(catalog, _))
+    found
+  }
+
+  /** Of two that store one at once the last has stored it: who reads it after that knows. */
+  def id(catalog: ExternalCatalog): String = known(catalog).getOrElse {
+    val default = catalog.getDatabase(Default)
+    val made = default.properties.getOrElse(IdProperty, UUID.randomUUID.toString.replace("-", ""))
+    catalog.alterDatabase(default.copy(properties = default.properties + (IdProperty -> made)))
+    known(catalog).getOrElse(
+      throw Errors("LAKESTEP_METASTORE_WITHOUT_ID", "property" -> IdProperty)
+    )
+  }
+
+  def table(catalog: ExternalCatalog, schema: String, name: String): Option[CatalogTable] =
+    try Some(catalog.getTable(schema, name))
+    catch { case _: NoSuchTableException | _: NoSuchNamespaceException => None }
+
+  def schema(catalog: ExternalCatalog, name: String): Option[CatalogDatabase] =
+    try Some(catalog.getDatabase(name))
+    catch { case _: NoSuchNamespaceException => None }
+}

@@ -1,0 +1,204 @@
+package io.lakestep.names
+
+import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.atomic.{AtomicInteger, AtomicReference}
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.catalyst.catalog.{CatalogDatabase, CatalogTable, ExternalCatalog}
+
+import io.lakestep.timeline.{NameChange, NameKey, NamedObject}
+
+/** A table or view, in the metastore's letter case. */
+private[lakestep] final case class TableName(schema: String, name: String)
+
+private[lakestep] object TableName {
+  def of(identifier: TableIdentifier): TableName =
+    TableName(identifier.database.getOrElse(""), identifier.table)
+}
+
+/** What statements of a transaction have made of names so far; nothing is: the name stands for nothing. */
+private[lakestep] final case class NameState(
+    tables: Map[TableName, Option[CatalogTable]],
+    schemas: Map[String, Option[CatalogDatabase]]) {
+
+  def isEmpty: Boolean = tables.isEmpty && schemas.isEmpty
+
+  def set(name: TableName, table: Option[CatalogTable]): NameState =
+    copy(tables = tables.updated(name, table))
+
+  def set(name: String, schema: Option[CatalogDatabase]): NameState =
+    copy(schemas = schemas.updated(name, schema))
+}
+
+private[lakestep] object NameState {
+  val Unchanged: NameState = NameState(Map.empty, Map.empty)
+}
+
+/**
+ * The names of one transaction. What it has resolved once keeps its meaning. Thread-safe.
+ *
+ * @param before names that metastores may show otherwise than at the snapshot, with what they stood for then;
+ *   with the timeline read anew, or as it is known
+ */
+private[lakestep] final class TransactionNames(
+    before: Boolean => Map[NameKey, Option[NamedObject]]) {
+
+  private val current = new AtomicReference(NameState.Unchanged)
+  private val metTables = new ConcurrentHashMap[TableName, Option[CatalogTable]]
+  private val metSchemas = new ConcurrentHashMap[String, Option[CatalogDatabase]]
+
+  def state: NameState = current.get
+
+  def restore(state: NameState): Unit = current.set(state)
+
+  def table(base: ExternalCatalog, name: TableName): Option[CatalogTable] =
+    state.tables.getOrElse(name, metTable(base, name))
+
+  /** At the snapshot. */
+  private def metTable(base: ExternalCatalog, name: TableName): Option[CatalogTable] =
+    Option(metTables.get(name)).getOrElse {
+      val now = Metastore.table(base, name.schema, name.name)
+      // The first touch of a Delta table reads the timeline.
+      val stood = atSnapshot(base, name, now, isNew = !now.exists(isDelta))
+      Option(metTables.putIfAbsent(name, stood)).getOrElse(stood)
+    }
+
+  private def isDelta(table: CatalogTable) = table.provider.exists(_.equalsIgnoreCase("delta"))
+
+  private def atSnapshot(
+      base: ExternalCatalog,
+      name: TableName,
+      now: Option[CatalogTable],
+      isNew: Boolean): Option[CatalogTable] =
+    settled(base, now, NameKey(_, name.schema, Some(name.name)), isNew) {
+      Definition.table(TableIdentifier(name.name, Some(name.schema)), _)
+    }
+
+  /**
+   * To be called when a Delta table has been pinned that a name was resolved to: the table that the name
+   * stood for, if that is another one.
+   *
+   * @param isRead whether the timeline was read for the pin
+   */
+  def confirm(base: ExternalCatalog, name: TableName, isRead: Boolean): Option[CatalogTable] =
+    if (state.tables.contains(name)) None
+    else {
+      val met = Option(metTables.get(name)).flatten
+      val stood = atSnapshot(base, name, met, isNew = !isRead)
+      if (stood.map(Definition.of(_).identity) == met.map(Definition.of(_).identity)) None
+      else {
+        metTables.put(name, stood)
+        stood
+      }
+    }
+
+  /** What the metastore says, with all that an entry does not hold of it, as long as it says the same. */
+  private def settled[A](
+      base: ExternalCatalog,
+      now: Option[A],
+      key: String => NameKey,
+      isNew: Boolean)(make: NamedObject => A)(implicit describe: A => NamedObject): Option[A] = {
+    val others = otherwise(base, isNew)
+    val stood = others.iterator.collectFirst { case (k, v) if k == key(k.metastore) => v }
+    stood match {
+      case Some(other) if !NamedObject.areSame(now.map(describe), other) => other.map(make)
+      case _ => now
+    }
+  }
+
+  private implicit val ofTable: CatalogTable => NamedObject = Definition.of(_)
+  private implicit val ofSchema: CatalogDatabase => NamedObject = Definition.of(_)
+
+  def schema(base: ExternalCatalog, name: String): Option[CatalogDatabase] =
+    state.schemas.getOrElse(name, metSchema(base, name))
+
+  private def metSchema(base: ExternalCatalog, name: String): Option[CatalogDatabase] =
+    Option(metSchemas.get(name)).getOrElse {
+      val now = Metastore.schema(base, name)
+      val stood = settled(base, now, NameKey(_, name, None), isNew = now.isEmpty) {
+        Definition.schema(name, _)
+      }
+      Option(metSchemas.putIfAbsent(name, stood)).getOrElse(stood)
+    }
+
+  /** @param now what the metastore lists */
+  def tables(base: ExternalCatalog, schema: String, now: => Seq[String]): Seq[String] =
+    listed(
+      if (Metastore.schema(base, schema).isDefined) now else Nil,
+      otherwise(base, isNew = true).collect { case (NameKey(_, `schema`, Some(name)), there) =>
+        name -> there.isDefined
+      },
+      state.tables.collect { case (TableName(`schema`, name), there) => name -> there.isDefined }
+    )
+
+  def schemas(base: ExternalCatalog, now: Seq[String]): Seq[String] =
+    listed(
+      now,
+      otherwise(base, isNew = true).collect { case (NameKey(_, name, None), there) =>
+        name -> there.isDefined
+      },
+      state.schemas.map { case (name, there) => name -> there.isDefined }
+    )
+
+  private def otherwise(
+      base: ExternalCatalog,
+      isNew: Boolean): Map[NameKey, Option[NamedObject]] = {
+    val all = before(isNew)
+    if (all.isEmpty) all
+    else {
+      val id = Metastore.known(base)
+      all.filter { case (key, _) => id.contains(key.metastore) }
+    }
+  }
+
+  private def listed(now: Seq[String], changes: Map[String, Boolean]*): Seq[String] =
+    changes.foldLeft(now.toSet) { (names, changed) =>
+      names -- changed.keys ++ changed.filter(_._2).keys
+    }.toSeq.sorted
+
+  def change(next: NameState => NameState): Unit = {
+    current.updateAndGet(next(_))
+    ()
+  }
+
+  /** What COMMIT has to make, in a fixed order: the net effect. */
+  def changes(base: ExternalCatalog): Vector[NameChange] =
+    if (state.isEmpty) Vector.empty
+    else {
+      val id = Metastore.id(base)
+      val schemas = state.schemas.toVector.sortBy(_._1).map { case (name, after) =>
+        NameChange(
+          NameKey(id, name, None),
+          metSchema(base, name).map(Definition.of),
+          after.map(Definition.of)
+        )
+      }
+      val tables = state.tables.toVector.sortBy(t => (t._1.schema, t._1.name)).map {
+        case (name, after) =>
+          NameChange(
+            NameKey(id, name.schema, Some(name.name)),
+            metTable(base, name).map(Definition.of),
+            after.map(Definition.of)
+          )
+      }
+      (schemas ++ tables).filter(c => c.before != c.after)
+    }
+
+  private val folders = new AtomicInteger
+
+  /** The name of a folder for a managed table. */
+  def folderOfNewTable(transaction: String): String =
+    s"${TransactionNames.Folder}${transaction.take(13)}-${folders.incrementAndGet()}"
+
+  /** Whether the transaction has given a table a name, and taken it away again. */
+  def isNameless(base: Path): Boolean =
+    base.getParent.getName.startsWith(TransactionNames.Folder) &&
+      !state.tables.values.flatten.exists(_.storage.locationUri.exists(new Path(_) == base))
+}
+
+private[lakestep] object TransactionNames {
+
+  /** How the folders begin in which new managed tables lie. */
+  val Folder = "lakestep-"
+}

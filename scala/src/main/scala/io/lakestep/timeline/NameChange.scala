@@ -1,0 +1,59 @@
+package io.lakestep.timeline
+
+import com.fasterxml.jackson.databind.node.ObjectNode
+
+import io.lakestep.Json
+import io.lakestep.log.TableRef
+
+/**
+ * A name of a metastore, in the metastore's own letter case.
+ *
+ * @param metastore the id that is stored in it
+ * @param name of a table or view, nothing for the schema itself
+ */
+final case class NameKey(metastore: String, schema: String, name: Option[String]) {
+
+  /** Whether a change of this name and one of `other` cannot both stand. */
+  def meets(other: NameKey): Boolean =
+    metastore == other.metastore && schema == other.schema &&
+      (name == other.name || name.isEmpty || other.name.isEmpty)
+
+  override def toString: String = (schema +: name.toSeq).map(part => s"`$part`").mkString(".")
+}
+
+/**
+ * What a name stands for.
+ *
+ * @param kind `table`, `view` or `schema`
+ * @param path where a table or the tables of a schema lie
+ * @param definition as the metastore has it; see `names.Definition`
+ */
+final case class NamedObject(kind: String, path: Option[TableRef], definition: ObjectNode) {
+
+  /** Equal for what is the same table, whatever its properties are; for a view its text tells. */
+  lazy val identity: String = kind match {
+    case NamedObject.View => s"$kind ${Json.blake3(Json.canonical(definition))}"
+    case _ => s"$kind ${path.fold("")(_.uri)}"
+  }
+}
+
+object NamedObject {
+  val Table = "table"
+  val View = "view"
+  val Schema = "schema"
+
+  def areSame(one: Option[NamedObject], other: Option[NamedObject]): Boolean =
+    one.map(_.identity) == other.map(_.identity)
+}
+
+/** What a transaction has made of a name; `None` is: it stands for nothing. */
+final case class NameChange(key: NameKey, before: Option[NamedObject], after: Option[NamedObject]) {
+
+  /** CREATE, DROP or ALTER, and of what. */
+  def verb: String = (before, after) match {
+    case (None, Some(made)) => s"CREATE ${made.kind.toUpperCase}"
+    case (Some(gone), None) => s"DROP ${gone.kind.toUpperCase}"
+    case (_, Some(now)) => s"ALTER ${now.kind.toUpperCase}"
+    case _ => "NONE"
+  }
+}

@@ -1,0 +1,53 @@
+package io.lakestep.timeline
+
+import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
+
+import io.lakestep.Json
+import io.lakestep.log.TableRef
+
+/** Changes of names in timeline files; see `TimelineCodec`. */
+private[timeline] object NameCodec {
+
+  def encode(change: NameChange): ObjectNode = {
+    val node = Json.obj().put("metastore", change.key.metastore).put("schema", change.key.schema)
+    change.key.name.foreach(node.put("name", _))
+    change.before.foreach(o => node.set[JsonNode]("before", encode(o)))
+    change.after.foreach(o => node.set[JsonNode]("after", encode(o)))
+    node
+  }
+
+  def decode(f: StrictFields): NameChange = NameChange(
+    NameKey(f.string("metastore"), f.string("schema"), f.optString("name")),
+    f.optChild("before").map(named),
+    f.optChild("after").map(named)
+  )
+
+  private def encode(named: NamedObject): ObjectNode = {
+    val node = Json.obj().put("kind", named.kind)
+    named.path.foreach(p => node.put("path", p.uri))
+    node.set[ObjectNode]("definition", named.definition)
+  }
+
+  private def named(f: StrictFields): NamedObject = NamedObject(
+    f.string("kind"),
+    f.optString("path").map(TableRef(_)),
+    f.child("definition").tree
+  )
+
+  def encode(history: NameHistory): ObjectNode = {
+    val node = Json.obj().put("last", history.last)
+    val entries = node.putArray("unapplied")
+    history.unapplied.toVector.sortBy(_._1).foreach { case (entry, changes) =>
+      val one = entries.addObject().put("entry", entry)
+      val list = one.putArray("names")
+      changes.foreach(c => list.add(encode(c)))
+    }
+    node
+  }
+
+  def history(f: StrictFields): NameHistory = NameHistory(
+    f.long("last"),
+    f.children("unapplied").map(u => u.long("entry") -> u.children("names").map(decode)).toMap
+  )
+}
