@@ -199,7 +199,9 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
     }
 
   private def refuseOther(table: CatalogTable): Unit =
-    if (table.tableType != CatalogTableType.VIEW && !table.provider.exists(_.equalsIgnoreCase("delta")))
+    if (table.tableType != CatalogTableType.VIEW && !table.provider.exists(
+        _.equalsIgnoreCase("delta")
+      ))
       throw Errors(
         "LAKESTEP_UNSUPPORTED_IN_TRANSACTION.NOT_DELTA",
         "statement" -> "Changing its name",

@@ -6,8 +6,8 @@ import io.lakestep.{Clock, Errors, Ids}
 import io.lakestep.log.{DeletionVectors, MadeFiles, StateReader, TableRef}
 import io.lakestep.storage.ObjectStores
 import io.lakestep.timeline.{
-  AbortEntry, Aborting, CommitEntry, Completed, Conflict, EntryStatus, NameChange, NameKey, NamedObject,
-  Timeline
+  AbortEntry, Aborting, CommitEntry, Completed, Conflict, EntryStatus, NameChange, NameKey,
+  NamedObject, Timeline
 }
 
 /**

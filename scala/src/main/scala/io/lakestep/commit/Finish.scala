@@ -5,9 +5,7 @@ import scala.util.control.NonFatal
 
 import io.lakestep.LakestepException
 import io.lakestep.log.{LogCommit, NetChanges}
-import io.lakestep.timeline.{
-  Aborting, CommitEntry, Completed, Conflict, Outcome, RolledBack, Rule
-}
+import io.lakestep.timeline.{Aborting, CommitEntry, Completed, Conflict, Outcome, RolledBack, Rule}
 
 /**
  * Steps 7 to 9: brings an ordered entry to its end, whoever owns it.

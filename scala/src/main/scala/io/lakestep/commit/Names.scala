@@ -3,8 +3,7 @@ package io.lakestep.commit
 import scala.util.control.NonFatal
 
 import io.lakestep.timeline.{
-  Aborting, CommitEntry, Conflict, EntryStatus, NameChange, NameKey, NamedObject, Rule,
-  TimelineView
+  Aborting, CommitEntry, Conflict, EntryStatus, NameChange, NameKey, NamedObject, Rule, TimelineView
 }
 
 /** What a transaction changes names of, or relies on a name for. */

@@ -6,9 +6,7 @@ import scala.util.control.NonFatal
 import io.lakestep.{Json, LakestepException}
 import io.lakestep.log.NetChanges
 import io.lakestep.storage.PutOutcome
-import io.lakestep.timeline.{
-  CommitEntry, Conflict, NameChange, Rule, TimelineCodec, TimelineView
-}
+import io.lakestep.timeline.{CommitEntry, Conflict, NameChange, Rule, TimelineCodec, TimelineView}
 
 /**
  * What a transaction brings to the order point.
@@ -156,7 +154,10 @@ private[commit] final class Order(
   private def validate(work: ToOrder): Either[Conflict, Validated] =
     validate(work.txn, work.staged, work.reads, work.known)
 
-  /** Step 5b: finishes entries that write what we wrote, and what we read if that counts. */
+  /**
+   * Step 5b: finishes entries that write what we wrote, and what we read if that counts; and those that
+   * depend on having read what we write, as a query must not see us without them.
+   */
   private def help(work: ToOrder, view: TimelineView): Option[Conflict] = {
     val counted =
       if (safeguards.helpsReads && work.txn.isSerializable) work.reads else Vector.empty
@@ -164,10 +165,13 @@ private[commit] final class Order(
     val read = env.inParallel(counted) { table =>
       table.pinnedAs.flatMap(_.log).orElse(bindings.find(table.path).map(_.log))
     }.flatten
-    val logs = work.staged.map(_.binding.log).toSet ++ read
+    val written = work.staged.map(_.binding.log).toSet
+    val logs = written ++ read
     val ours = names.touched(work)
-    val touching =
-      view.unfinished.filter(e => e.tables.exists(t => logs(t.log)) || ours.meets(e))
+    val touching = view.unfinished.filter { e =>
+      e.tables.exists(t => logs(t.log)) || ours.meets(e) ||
+      safeguards.helpsReads && e.reads.exists(r => written(r.log))
+    }
     val met = finish.leftOpen(touching, looks = 1)
     val gaveUp = met.iterator.flatMap(waiting(_, logs)).nextOption()
     if (gaveUp.isEmpty) {

@@ -50,7 +50,8 @@ private[lakestep] object Redo {
       steps: Vector[Step],
       conflict: Conflict,
       attempts: Attempts): Either[Option[Throwable], Vector[Step]] =
-    if (steps.isEmpty || !transaction.names.state.isEmpty || !conflict.rule.isOverData || !attempts.another()) Left(None)
+    if (steps.isEmpty || !transaction.names.state.isEmpty || !conflict.rule.isOverData || !attempts.another())
+      Left(None)
     else
       try
         rerun(transaction, conflict, steps.map(_.before)).filter { r =>

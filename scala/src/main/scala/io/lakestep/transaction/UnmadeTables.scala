@@ -53,7 +53,8 @@ private[transaction] final class UnmadeTables(
       }
       val own = staging.getParent
       val temporary = new Path(own, TemporaryFiles.Folder)
-      val around = Vector(table.base.getParent).filter(_.getName.startsWith(TransactionNames.Folder))
+      val around =
+        Vector(table.base.getParent).filter(_.getName.startsWith(TransactionNames.Folder))
       val all = ofFiles ++ Vector(staging, temporary, own, log, table.base) ++ around
       all.distinct.sortBy(-_.depth).foreach { folder =>
         try

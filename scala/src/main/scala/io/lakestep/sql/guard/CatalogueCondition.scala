@@ -10,14 +10,14 @@ import org.apache.spark.sql.catalyst.analysis.{
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.connector.catalog.{StagedTable, Table}
 import org.apache.spark.sql.delta.commands.{
-  AlterTableSetPropertiesDeltaCommand, CreateDeltaTableCommand, DeltaReorgTable, DeltaReorgTableCommand, DeltaReorgTableMode,
-  DeltaReorgTableSpec
+  AlterTableSetPropertiesDeltaCommand, CreateDeltaTableCommand, DeltaReorgTable,
+  DeltaReorgTableCommand, DeltaReorgTableMode, DeltaReorgTableSpec
 }
 import org.apache.spark.sql.delta.sources.DeltaSourceUtils
 import org.apache.spark.sql.execution.command.{
   AlterTableRenameCommand, AlterTableSetPropertiesCommand, AlterTableUnsetPropertiesCommand,
-  AlterViewAsCommand, AlterViewSchemaBindingCommand, DropTableCommand, CreateFunctionCommand, CreateSQLFunctionCommand, CreateViewCommand, DropFunctionCommand,
-  DropTempViewCommand
+  AlterViewAsCommand, AlterViewSchemaBindingCommand, DropTableCommand, CreateFunctionCommand,
+  CreateSQLFunctionCommand, CreateViewCommand, DropFunctionCommand, DropTempViewCommand
 }
 import org.apache.spark.sql.execution.datasources.{
   CreateTempViewUsing, InsertIntoDataSourceCommand, SaveIntoDataSourceCommand
@@ -189,7 +189,8 @@ object CatalogueCondition {
 
   /** What CREATE TABLE AS SELECT fills; the catalog has looked at where. */
   private def isStaged(table: Table): Boolean = table.isInstanceOf[StagedTable] &&
-    table.getClass.getName.startsWith("org.apache.spark.sql.delta.catalog.")
+    Seq("org.apache.spark.sql.delta.catalog.", "io.lakestep.catalog.")
+      .exists(table.getClass.getName.startsWith)
 
   private val actBesideTheLog = Seq(
     "delta.universalformat.",
