@@ -1,9 +1,15 @@
 package io.lakestep.catalog
 
+import java.lang.ref.WeakReference
+import java.util.concurrent.atomic.AtomicReference
+
+import scala.util.control.NonFatal
+
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.{
+  AnalysisContext,
   NoSuchDatabaseException, NoSuchTableException, TableAlreadyExistsException
 }
 import org.apache.spark.sql.catalyst.catalog.{
@@ -12,10 +18,11 @@ import org.apache.spark.sql.catalyst.catalog.{
 import org.apache.spark.sql.catalyst.util.StringUtils
 import org.apache.spark.sql.types.StructType
 
-import io.lakestep.Errors
+import io.lakestep.{Errors, LakestepConf}
+import io.lakestep.commit.Database
 import io.lakestep.names.{TableName, TransactionNames}
 import io.lakestep.overlay.OverlayPath
-import io.lakestep.transaction.{SessionState, Transaction, Transactions}
+import io.lakestep.transaction.{Databases, SessionState, Transaction, Transactions}
 
 /**
  * The metastore of a session, with the names of its open transaction in front of it. Whatever of Spark
@@ -31,6 +38,41 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
   }
 
   private def names: Option[TransactionNames] = open.map(_.names)
+
+  /** Names that one query outside a transaction looks up: all at one point. */
+  private val ofQuery = new ThreadLocal[(WeakReference[AnyRef], TransactionNames)]
+
+  /** The session's database, by the settings that tell where it is. */
+  private val found = new AtomicReference(Option.empty[((Option[String], String), Database)])
+
+  /** Nothing where it cannot be read: a statement without a transaction asks for it as little as before. */
+  private def database: Option[Database] = {
+    val place =
+      (session.conf.getOption(LakestepConf.Root.key), session.sessionState.conf.warehousePath)
+    found.get.filter(_._1 == place).map(_._2).orElse(
+      try {
+        val database = Databases.of(session)
+        database.lookForNames()
+        found.set(Some(place -> database))
+        Some(database)
+      } catch { case NonFatal(_) => None }
+    )
+  }
+
+  /** A plan is about to be analysed, with what is in force for it and for the views in it. */
+  private[catalog] def analysing(context: AnyRef): Unit =
+    if (open.isEmpty && ofThisQuery(context).isEmpty)
+      database.flatMap(_.namesOfQuery()) match {
+        case Some(before) =>
+          ofQuery.set((new WeakReference(context), new TransactionNames(_ => before())))
+        case None => ofQuery.remove()
+      }
+
+  private def ofThisQuery(context: AnyRef): Option[TransactionNames] =
+    Option(ofQuery.get).filter(_._1.get eq context).map(_._2)
+
+  private def read[T](inside: TransactionNames => T)(outside: => T): T =
+    names.orElse(ofThisQuery(AnalysisContext.get.relationCache)).fold(outside)(inside)
 
   private def in[T](inside: TransactionNames => T)(outside: => T): T =
     names.fold(outside)(inside)
@@ -71,19 +113,19 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
     }(super.alterDatabase(schema))
 
   override def getDatabase(name: String): CatalogDatabase =
-    in { n =>
+    read { n =>
       val schema = n.schema(base, name).getOrElse(throw new NoSuchDatabaseException(name))
       MakingTable.folder.fold(schema)(f => schema.copy(locationUri = f(schema.locationUri)))
     }(super.getDatabase(name))
 
   override def databaseExists(name: String): Boolean =
-    in(_.schema(base, name).isDefined)(super.databaseExists(name))
+    read(_.schema(base, name).isDefined)(super.databaseExists(name))
 
   override def listDatabases(): Seq[String] =
-    in(_.schemas(base, base.listDatabases()))(super.listDatabases())
+    read(_.schemas(base, base.listDatabases()))(super.listDatabases())
 
   override def listDatabases(pattern: String): Seq[String] =
-    in(_ => StringUtils.filterPattern(listDatabases(), pattern))(super.listDatabases(pattern))
+    read(_ => StringUtils.filterPattern(listDatabases(), pattern))(super.listDatabases(pattern))
 
   override def setCurrentDatabase(name: String): Unit =
     if (names.isEmpty || isOfBase(name)) super.setCurrentDatabase(name)
@@ -157,33 +199,33 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
     ))
 
   override def getTable(schema: String, table: String): CatalogTable =
-    in(n => MakingTable.overlaid(required(n, schema, table)))(super.getTable(schema, table))
+    read(n => MakingTable.overlaid(required(n, schema, table)))(super.getTable(schema, table))
 
   private def required(names: TransactionNames, schema: String, table: String): CatalogTable =
     names.table(base, TableName(schema, table))
       .getOrElse(throw new NoSuchTableException(schema, table))
 
   override def getTablesByName(schema: String, tables: Seq[String]): Seq[CatalogTable] =
-    in(n => tables.flatMap(t => n.table(base, TableName(schema, t)))) {
+    read(n => tables.flatMap(t => n.table(base, TableName(schema, t)))) {
       super.getTablesByName(schema, tables)
     }
 
   override def tableExists(schema: String, table: String): Boolean =
-    in(_.table(base, TableName(schema, table)).isDefined)(super.tableExists(schema, table))
+    read(_.table(base, TableName(schema, table)).isDefined)(super.tableExists(schema, table))
 
   override def listTables(schema: String): Seq[String] =
-    in { n =>
+    read { n =>
       requireDbExists(schema)
       n.tables(base, schema, base.listTables(schema))
     }(super.listTables(schema))
 
   override def listTables(schema: String, pattern: String): Seq[String] =
-    in(_ => StringUtils.filterPattern(listTables(schema), pattern)) {
+    read(_ => StringUtils.filterPattern(listTables(schema), pattern)) {
       super.listTables(schema, pattern)
     }
 
   override def listViews(schema: String, pattern: String): Seq[String] =
-    in { n =>
+    read { n =>
       listTables(schema, pattern).filter { name =>
         n.table(base, TableName(schema, name)).exists(_.tableType == CatalogTableType.VIEW)
       }

@@ -5,6 +5,7 @@ import java.util.{HashMap => JHashMap, Map => JMap, Set => JSet}
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.catalyst.analysis.AnalysisContext
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -235,6 +236,10 @@ final case class BindCatalogs(session: SparkSession) extends Rule[LogicalPlan] {
 object BindCatalogs {
   def of(session: SparkSession): Unit = {
     SparkInternals.putBeforeMetastore(session)(new SessionNames(session, _))
+    session.sessionState.catalog.externalCatalog match {
+      case names: SessionNames => names.analysing(AnalysisContext.get.relationCache)
+      case _ =>
+    }
     SparkInternals.loadedCatalogs(session).foreach {
       case ours: TransactionalCatalog => ours.bindTo(session)
       case _ =>

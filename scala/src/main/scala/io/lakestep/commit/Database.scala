@@ -1,13 +1,15 @@
 package io.lakestep.commit
 
+import java.util.concurrent.atomic.AtomicReference
+
 import scala.util.control.NonFatal
 
 import io.lakestep.{Clock, Errors, Ids}
 import io.lakestep.log.{DeletionVectors, MadeFiles, StateReader, TableRef}
 import io.lakestep.storage.ObjectStores
 import io.lakestep.timeline.{
-  AbortEntry, Aborting, CommitEntry, Completed, Conflict, EntryStatus, NameChange, NameKey,
-  NamedObject, Timeline
+  AbortEntry, Aborting, CommitEntry, Completed, Conflict, EntryStatus, NameChange, NameKey, NamedObject,
+  Timeline, TimelineEntry, TimelineView
 }
 
 /**
@@ -179,6 +181,27 @@ final class Database private[lakestep] (
     if (refreshes && timeline.existingId.isDefined) timeline.refreshEntries()
     names.before(txn)
   }
+
+  /**
+   * The same for a query outside a transaction, at the point of the first call. None where nothing is known of
+   * a transaction that has changed a name.
+   */
+  def namesOfQuery(): Option[() => Map[NameKey, Option[NamedObject]]] =
+    Option.when(timeline.known.lastNames > 0) {
+      val point = new AtomicReference(Option.empty[TimelineView])
+      () => {
+        // What a metastore said has its entry in a later reading.
+        if (point.get.isEmpty) point.set(Some(timeline.refresh())) else timeline.refreshEntries()
+        point.get.fold(Map.empty[NameKey, Option[NamedObject]])(names.before(_))
+      }
+    }
+
+  /** To be called once, so that what others have made of names is known. */
+  def lookForNames(): Unit =
+    if (timeline.known.next == TimelineEntry.First && timeline.existingId.isDefined) {
+      timeline.refresh()
+      ()
+    }
 
   /**
    * ROLLBACK of a transaction that has no entry: removes its staged commits and its REQUESTED file,

@@ -114,4 +114,22 @@ private[commit] final class Names(env: Environment) {
     }).toVector
     txn.base.names.pending ++ later.reverseIterator.map(c => c.key -> c.before)
   }
+
+  /**
+   * The same for a query outside a transaction.
+   *
+   * @param point the timeline as it was when the query looked its first name up
+   */
+  def before(point: TimelineView): Map[NameKey, Option[NamedObject]] = {
+    def changes(status: EntryStatus) = status.entry match {
+      case c: CommitEntry => c.names
+      case _ => Vector.empty
+    }
+    val (completed, open) = point.after(point.finished).partition(_.isCompleted)
+    val undecided = open.filter(_.outcome.isEmpty).flatMap(changes)
+    val later = timeline.known.after(point.next - 1).flatMap(changes)
+    point.snapshot.names.pending ++
+      completed.flatMap(changes).map(c => c.key -> c.after) ++
+      (undecided ++ later).reverseIterator.map(c => c.key -> c.before)
+  }
 }
