@@ -24,6 +24,10 @@ package io.lakestep.commit
  *   torn snapshot
  * @param looksAgain validating again when an entry that took our number writes our tables: ours aborts
  *   needlessly after the order point
+ * @param looksForMade looking before the order point for a table that somebody else has made since:
+ *   an ordered entry aborts needlessly
+ * @param readsVersionZero reading whose version 0 stands where a table is to be made: that of somebody
+ *   else passes for ours
  * @param checksKeptPins pinning again what a re-run keeps: it reads two snapshots
  */
 private[lakestep] final case class Safeguards(
@@ -43,7 +47,9 @@ private[lakestep] final case class Safeguards(
     timelineBeforeBindings: Boolean = true,
     readsForgotten: Boolean = true,
     checksKeptPins: Boolean = true,
-    looksAgain: Boolean = true)
+    looksAgain: Boolean = true,
+    looksForMade: Boolean = true,
+    readsVersionZero: Boolean = true)
 
 private[lakestep] object Safeguards {
   val all: Safeguards = Safeguards()

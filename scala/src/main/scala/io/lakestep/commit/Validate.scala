@@ -142,7 +142,8 @@ private[commit] final class Validate(env: Environment, bindings: Bindings) {
     val tail = log.tail(pin)
     def over(rule: Rule) = Left(Conflict.overTable(rule, name, log.table))
     tail.head match {
-      case None if pin < 0 => Right(Walked(tail, -1L, Vector.empty, ours.reads))
+      case _ if pin < 0 && (tail.head.isEmpty || !safeguards.looksForMade) =>
+        Right(Walked(tail, -1L, Vector.empty, ours.reads))
       case None => over(Rule.TableGone)
       case Some(head) if head < pin || !pinned.forall(_.isIn(tail)) =>
         over(Rule.TableGone)

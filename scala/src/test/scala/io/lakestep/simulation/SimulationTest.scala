@@ -113,6 +113,10 @@ class SimulationTest extends AnyFunSuite {
       "statement outside a transaction",
       "table closed",
       "table opened",
+      "transaction that makes a table",
+      "committed entry that makes a table",
+      "close of a table that was to be made",
+      "undo of a table that was to be made",
       "table with rows merged",
       "transaction",
       "answer unknown"

@@ -10,6 +10,7 @@ final class World(
     val scheduler: Scheduler,
     val counts: Counts,
     val tables: Vector[String],
+    val hasNewTables: Boolean,
     stampGranularityMs: Long) {
 
   val store =
