@@ -3,8 +3,8 @@ package io.lakestep.commit
 import scala.annotation.tailrec
 
 import io.lakestep.log.{
-  CommitMark, ListedCommit, LogCommit, LogTail, MarkKind, NetChanges, ReadSet, StateMark, TableLog,
-  TableRef
+  CommitMark, ListedCommit, LogCommit, LogTail, MarkKind, NetChanges, ReadSet, SetTransaction,
+  StateMark, TableLog, TableRef
 }
 import io.lakestep.timeline.{Conflict, EntryRead, Rule}
 
@@ -194,14 +194,17 @@ private[commit] final class Validate(env: Environment, bindings: Bindings) {
         m.isOf(mark.timeline, mark.entry, mark.table) && !follows
       }
     }
-    def isUnknown(mark: CommitMark) = tail.checkpoints.lastOption.exists { version =>
+    // Its own id of the table: one that others made, where an entry was to make it, has another.
+    def isUnknown(commit: LogCommit) = tail.checkpoints.lastOption.exists { version =>
       val state = states.stateAt(log.table, version)
-      !state.txnVersion(CommitMark.appId(timeline.id, state.metadataId))
-        .exists(StateMark.of(_).entry >= mark.entry)
+      val known = commit.actions.collect {
+        case t: SetTransaction if CommitMark.isOwnAppId(t.appId) => state.txnVersion(t.appId)
+      }.flatten.map(StateMark.of(_).entry)
+      !known.exists(entry => commit.mark.exists(entry >= _.entry))
     }
     safeguards.checksAfterPut &&
     (marked.exists(c => c.mark.exists(isRepeated(_, c.version))) ||
-      marked.lastOption.flatMap(_.mark).exists(isUnknown))
+      marked.lastOption.exists(isUnknown))
   }
 
   private def gone(name: String, path: TableRef): Conflict =

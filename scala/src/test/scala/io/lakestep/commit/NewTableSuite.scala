@@ -124,6 +124,27 @@ final class NewTableSuite extends AnyFunSuite {
     assert(s.lake.live("B") == Set("b1"))
   }
 
+  test("a checkpoint over the CLOSE commit in a table that others made is no clean-up") {
+    val s = new Scene
+    val other = s.lake.client()
+    val txn = s.lake.begin(other)
+    val theirs = Once {
+      s.lake.foreign("N", s.lake.protocol(), s.lake.metaData("theirs"), s.lake.add("t1"))
+      ()
+    }
+    s.run(new CommitSteps {
+      override def beforePublish(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+        if (t.name == "N") theirs()
+    })
+    assert(s.kinds("N") == Vector(MarkKind.Close))
+    JsonStates.checkpoint(s.lake.store, s.lake.path("N").uri)
+    assert(other.pin(txn, s.lake.path("N"), -1) == 0)
+    s.lake.stage(txn, "N", 0, s.lake.add("n2"))
+    val outcome = other.commit(txn, Seq(s.lake.written("N", 0)))
+    assert(outcome.isInstanceOf[CommitOutcome.Committed])
+    assert(s.lake.live("N") == Set("t1", "n2"))
+  }
+
   test("another table in the folder, which was deleted since, is left alone") {
     val s = new Scene
     crash(s.run(new CommitSteps {
