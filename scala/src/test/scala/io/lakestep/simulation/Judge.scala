@@ -191,7 +191,8 @@ final class Judge(
   /** What is left of a table that it was to make holds nothing of it, whatever others did there. */
   private def unmade(t: SettledLog): Unit =
     for (write <- t.write if write.pin < 0; end <- t.marks.find(_.mark.settles)) {
-      world.counts.event(s"${end.mark.kind.text} of a table that was to be made")
+      val where = if (end.slot == 0) "as version 0" else "of a table that was to be made"
+      world.counts.event(s"${end.mark.kind.text} $where")
       val left = t.log.live(end.slot.toInt).keySet & write.adds
       if (left.nonEmpty)
         violated(s"I1 ${t.name} is rolled back, and $left is live where it was made")

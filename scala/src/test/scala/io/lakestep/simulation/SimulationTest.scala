@@ -115,6 +115,7 @@ class SimulationTest extends AnyFunSuite {
       "table opened",
       "transaction that makes a table",
       "committed entry that makes a table",
+      "close as version 0",
       "close of a table that was to be made",
       "undo of a table that was to be made",
       "table with rows merged",
