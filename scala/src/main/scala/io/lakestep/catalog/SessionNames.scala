@@ -9,8 +9,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.{
-  AnalysisContext,
-  NoSuchDatabaseException, NoSuchTableException, TableAlreadyExistsException
+  AnalysisContext, NoSuchDatabaseException, NoSuchTableException, TableAlreadyExistsException
 }
 import org.apache.spark.sql.catalyst.catalog.{
   CatalogDatabase, CatalogStatistics, CatalogTable, CatalogTableType, ExternalCatalog

@@ -8,8 +8,8 @@ import io.lakestep.{Clock, Errors, Ids}
 import io.lakestep.log.{DeletionVectors, MadeFiles, StateReader, TableRef}
 import io.lakestep.storage.ObjectStores
 import io.lakestep.timeline.{
-  AbortEntry, Aborting, CommitEntry, Completed, Conflict, EntryStatus, NameChange, NameKey, NamedObject,
-  Timeline, TimelineEntry, TimelineView
+  AbortEntry, Aborting, CommitEntry, Completed, Conflict, EntryStatus, NameChange, NameKey,
+  NamedObject, Timeline, TimelineEntry, TimelineView
 }
 
 /**

@@ -81,7 +81,7 @@ private[commit] final class Environment(
       case Some(slot) if table.baseSlot.forall(_ == Environment.stamp(slot)) => false
       case Some(_) =>
         isAnotherLog(table) || states.stateAt(table.path, head).metadataId != table.tableId
-      case None => table.base >= 0 && isAnotherLog(table)
+      case None => isAnotherLog(table)
     }
 
   /** Whether a state is one of the entry's table, which the entry itself may have given another id. */

@@ -291,6 +291,8 @@ private[commit] final class Publish(env: Environment) {
           val part = if (safeguards.partsInMarks) m.part else job.table.parts
           Right(next.copy(part = part + 1, slots = walk.slots :+ commit.version))
         } else Left(Vote.Decided(met(job, Rule.Aborted, commit)))
+      case _ if commit.version == 0 && !safeguards.readsVersionZero =>
+        Right(next.copy(part = job.last + 1, slots = Vector(0L)))
       case Some(m) if m.timeline == timeline.id && m.entry > job.entry.number =>
         Left(Vote.Decided(met(job, Rule.Aborted, commit)))
       case _ =>

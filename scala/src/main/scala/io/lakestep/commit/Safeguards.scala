@@ -26,6 +26,10 @@ package io.lakestep.commit
  *   needlessly after the order point
  * @param checksNames looking whether others have changed a name, or taken one from a table: both a DROP
  *   and an INSERT of its table are committed
+ * @param looksForMade looking before the order point for a table that somebody else has made since:
+ *   an ordered entry aborts needlessly
+ * @param readsVersionZero reading whose version 0 stands where a table is to be made: that of somebody
+ *   else passes for ours
  * @param checksKeptPins pinning again what a re-run keeps: it reads two snapshots
  */
 private[lakestep] final case class Safeguards(
@@ -46,6 +50,8 @@ private[lakestep] final case class Safeguards(
     readsForgotten: Boolean = true,
     checksKeptPins: Boolean = true,
     looksAgain: Boolean = true,
+    looksForMade: Boolean = true,
+    readsVersionZero: Boolean = true,
     checksNames: Boolean = true)
 
 private[lakestep] object Safeguards {

@@ -216,7 +216,8 @@ private[commit] final class Undo(env: Environment) {
     }
     def stampsNow = PublishedCommit.keepsTimestamps(state.metaData)
     def closed = close(head, lifted(job, state.protocol), previousMs, stampsNow)
-    if (!env.isOf(job.table, state, job.changes)) gone
+    // Where others have made the table, a mark tells that no commit of ours below it counts.
+    if (job.table.base >= 0 && !env.isOf(job.table, state, job.changes)) gone
     else
       state.txnVersion(job.appId).map(StateMark.of).filter(_.entry >= job.entry.number) match {
         case None => closed

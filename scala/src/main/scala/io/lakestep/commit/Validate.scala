@@ -3,8 +3,8 @@ package io.lakestep.commit
 import scala.annotation.tailrec
 
 import io.lakestep.log.{
-  CommitMark, ListedCommit, LogCommit, LogTail, MarkKind, NetChanges, ReadSet, StateMark, TableLog,
-  TableRef
+  CommitMark, ListedCommit, LogCommit, LogTail, MarkKind, NetChanges, ReadSet, SetTransaction,
+  StateMark, TableLog, TableRef
 }
 import io.lakestep.timeline.{Conflict, EntryRead, Rule}
 
@@ -142,7 +142,8 @@ private[commit] final class Validate(env: Environment, bindings: Bindings) {
     val tail = log.tail(pin)
     def over(rule: Rule) = Left(Conflict.overTable(rule, name, log.table))
     tail.head match {
-      case None if pin < 0 => Right(Walked(tail, -1L, Vector.empty, ours.reads))
+      case _ if pin < 0 && (tail.head.isEmpty || !safeguards.looksForMade) =>
+        Right(Walked(tail, -1L, Vector.empty, ours.reads))
       case None => over(Rule.TableGone)
       case Some(head) if head < pin || !pinned.forall(_.isIn(tail)) =>
         over(Rule.TableGone)
@@ -193,14 +194,17 @@ private[commit] final class Validate(env: Environment, bindings: Bindings) {
         m.isOf(mark.timeline, mark.entry, mark.table) && !follows
       }
     }
-    def isUnknown(mark: CommitMark) = tail.checkpoints.lastOption.exists { version =>
+    // Its own id of the table: one that others made, where an entry was to make it, has another.
+    def isUnknown(commit: LogCommit) = tail.checkpoints.lastOption.exists { version =>
       val state = states.stateAt(log.table, version)
-      !state.txnVersion(CommitMark.appId(timeline.id, state.metadataId))
-        .exists(StateMark.of(_).entry >= mark.entry)
+      val known = commit.actions.collect {
+        case t: SetTransaction if CommitMark.isOwnAppId(t.appId) => state.txnVersion(t.appId)
+      }.flatten.map(StateMark.of(_).entry)
+      !known.exists(entry => commit.mark.exists(entry >= _.entry))
     }
     safeguards.checksAfterPut &&
     (marked.exists(c => c.mark.exists(isRepeated(_, c.version))) ||
-      marked.lastOption.flatMap(_.mark).exists(isUnknown))
+      marked.lastOption.exists(isUnknown))
   }
 
   private def gone(name: String, path: TableRef): Conflict =

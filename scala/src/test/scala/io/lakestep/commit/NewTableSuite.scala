@@ -2,7 +2,7 @@ package io.lakestep.commit
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.log.{Action, MarkKind, TableState}
+import io.lakestep.log.{Action, JsonStates, MarkKind, TableState}
 import io.lakestep.timeline.{CommitEntry, EntryTable, Rule}
 
 /**
@@ -100,6 +100,62 @@ final class NewTableSuite extends AnyFunSuite {
       assert(s.state.metadataId == "theirs")
       assert(s.lake.live("B") == Set("b1"))
     }
+  }
+
+  test("a log that others began and cleaned up is closed above the version 0 that came late") {
+    val s = new Scene
+    val path = s.lake.path("N")
+    val theirs = Once {
+      s.lake.foreign("N", s.lake.protocol(), s.lake.metaData("theirs"), s.lake.add("t1"))
+      s.lake.foreign("N", s.lake.add("t2"))
+      JsonStates.cleanUp(s.lake.store, path.uri)
+      ()
+    }
+    val outcome = s.run(new CommitSteps {
+      override def beforePublish(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+        if (t.name == "N") theirs()
+    })
+    assert(outcome.isInstanceOf[CommitOutcome.Conflicted])
+    assert(s.lake.store.exists(path.slot(0)))
+    assert(s.kinds("N").last == MarkKind.Close)
+    val db = s.lake.client()
+    assert(db.pin(s.lake.begin(db), path, -1) == 2)
+    assert(s.lake.live("N") == Set("t1", "t2"))
+    assert(s.lake.live("B") == Set("b1"))
+  }
+
+  test("a checkpoint over the CLOSE commit in a table that others made is no clean-up") {
+    val s = new Scene
+    val other = s.lake.client()
+    val txn = s.lake.begin(other)
+    val theirs = Once {
+      s.lake.foreign("N", s.lake.protocol(), s.lake.metaData("theirs"), s.lake.add("t1"))
+      ()
+    }
+    s.run(new CommitSteps {
+      override def beforePublish(e: CommitEntry, t: EntryTable, part: Int, slot: Long): Unit =
+        if (t.name == "N") theirs()
+    })
+    assert(s.kinds("N") == Vector(MarkKind.Close))
+    JsonStates.checkpoint(s.lake.store, s.lake.path("N").uri)
+    assert(other.pin(txn, s.lake.path("N"), -1) == 0)
+    s.lake.stage(txn, "N", 0, s.lake.add("n2"))
+    val outcome = other.commit(txn, Seq(s.lake.written("N", 0)))
+    assert(outcome.isInstanceOf[CommitOutcome.Committed])
+    assert(s.lake.live("N") == Set("t1", "n2"))
+  }
+
+  test("another table in the folder, which was deleted since, is left alone") {
+    val s = new Scene
+    crash(s.run(new CommitSteps {
+      override def ordered(entry: CommitEntry): Unit = throw new Crash
+    }))
+    s.lake.drop("N")
+    s.lake.foreign("N", s.lake.protocol(), s.lake.metaData("theirs"), s.lake.add("t1"))
+    val db = s.lake.client()
+    assert(db.recover().finished.map(_._2).forall(_.isInstanceOf[Finished.RolledBack]))
+    assert(s.kinds("N").isEmpty)
+    assert(s.lake.live("B") == Set("b1"))
   }
 
   test("whoever finds it ordered makes it") {

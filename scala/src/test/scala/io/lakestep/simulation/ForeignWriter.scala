@@ -23,10 +23,18 @@ final class ForeignWriter(
 
   private val states = new SimulatedStates(client)
 
-  /** Makes one commit to a table, or gives up when the log moves too fast. */
-  def commit(table: String): Unit = {
-    val head = states.head(table)
-    walk(table, states.stateAt(TableRef(table), head), change(table, _), attempts = 6)
+  /** Makes one commit to a table, or gives up when the log moves too fast; makes it where there is none. */
+  def commit(table: String): Unit = states.newest(table) match {
+    case Some(head) =>
+      walk(table, states.stateAt(TableRef(table), head), change(table, _), attempts = 6)
+    case None => create(table)
+  }
+
+  private def create(table: String): Unit = {
+    val number = world.token()
+    (0 until Cells.Count).foreach(i => write(table, s"${Cells.cell(i)}-$number"))
+    client.putIfAbsent(TableRef(table).slot(0), TableLog.text(Cells.first(table, number)))
+    world.counts.event("foreign create")
   }
 
   @tailrec
@@ -71,12 +79,7 @@ final class ForeignWriter(
     files.foreach(client.delete)
     world.store.below(table).foreach(client.delete)
     world.counts.event("foreign drop")
-    if (random.nextBoolean()) {
-      val number = world.token()
-      (0 until Cells.Count).foreach(i => write(table, s"${Cells.cell(i)}-$number"))
-      client.putIfAbsent(TableRef(table).slot(0), TableLog.text(Cells.first(table, number)))
-      world.counts.event("foreign create")
-    }
+    if (random.nextBoolean()) create(table)
   }
 
   /**
@@ -85,10 +88,11 @@ final class ForeignWriter(
    */
   private def change(table: String, state: ReplayedState): (String, Vector[Action]) = {
     val token = world.token()
+    // A table that a transaction made, and took back, is empty.
     def file(compactable: Boolean) = {
       val all = state.files.values.map(_.add).toVector.sortBy(_.path)
         .filter(f => compactable || Cells.cellOf(f.path).isDefined)
-      all(random.nextInt(all.size))
+      Option.when(all.nonEmpty)(all(random.nextInt(all.size)))
     }
     def append(): (String, Vector[Action]) = {
       val path = s"a-$token"
@@ -111,18 +115,19 @@ final class ForeignWriter(
         }
       case 0 | 1 | 2 | 3 | 10 => append()
       case n =>
-        val old = file(compactable = n == 9)
-        val keep = n >= 8
-        val path =
-          if (keep) s"${old.path}~$token" else s"${Cells.cellOf(old.path).getOrElse("a")}-$token"
-        write(table, path)
-        val info = Cells.info(if (keep) "OPTIMIZE" else "UPDATE", blindAppend = false)
-        val gone = Cells.deleted(old)
-        (if (keep) "compaction" else "rewrite") -> Vector(
-          info,
-          Cells.remove(old.path, gone, dataChange = !keep),
-          Cells.add(path, if (keep) gone else Set.empty, dataChange = !keep)
-        )
+        file(compactable = n == 9).fold(append()) { old =>
+          val keep = n >= 8
+          val path =
+            if (keep) s"${old.path}~$token" else s"${Cells.cellOf(old.path).getOrElse("a")}-$token"
+          write(table, path)
+          val info = Cells.info(if (keep) "OPTIMIZE" else "UPDATE", blindAppend = false)
+          val gone = Cells.deleted(old)
+          (if (keep) "compaction" else "rewrite") -> Vector(
+            info,
+            Cells.remove(old.path, gone, dataChange = !keep),
+            Cells.add(path, if (keep) gone else Set.empty, dataChange = !keep)
+          )
+        }
     }
   }
 

@@ -32,7 +32,8 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
     seed,
     scheduler,
     counts,
-    Vector("/A", "/B", "/C").take(scenario.tables),
+    Vector("/A", "/B", "/C").take(scenario.tables) ++ Vector("/M", "/N").take(scenario.newTables),
+    scenario.newTables > 0,
     scenario.stampGranularityMs
   )
 

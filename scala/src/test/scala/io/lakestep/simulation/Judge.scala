@@ -176,8 +176,27 @@ final class Judge(
         if (wasClosed && !isClosed) world.counts.event("table opened")
       }
       firstCommitter(t)
+      makes(t)
     }
   }
+
+  /** Of those that make a table at most one is committed: the one whose commit is version 0. */
+  private def makes(t: SettledLog): Unit = if (t.entry.tables(t.index).pin < 0) {
+    world.counts.event("committed entry that makes a table")
+    val id = t.log.headers.headOption.flatMap(_.metaData).map(_.id)
+    if (!t.parts.headOption.exists(_.slot == 0) || !id.contains(t.entry.tables(t.index).tableId))
+      violated(s"I1 ${t.name} is completed, and version 0 is of the table $id")
+  }
+
+  /** What is left of a table that it was to make holds nothing of it, whatever others did there. */
+  private def unmade(t: SettledLog): Unit =
+    for (write <- t.write if write.pin < 0; end <- t.marks.find(_.mark.settles)) {
+      val where = if (end.slot == 0) "as version 0" else "of a table that was to be made"
+      world.counts.event(s"${end.mark.kind.text} $where")
+      val left = t.log.live(end.slot.toInt).keySet & write.adds
+      if (left.nonEmpty)
+        violated(s"I1 ${t.name} is rolled back, and $left is live where it was made")
+    }
 
   /** Where the commit was cleaned up before the outcome was put, the slot may be a later one. */
   private def isAfterCleanUp(t: SettledLog, slots: Vector[Long]): Boolean =
@@ -224,6 +243,7 @@ final class Judge(
       between(t.log, c.tables(t.index).base, t.log.commits.size.toLong).exists(changesMetaData)
     }
     tables.foreach { t =>
+      unmade(t)
       if (t.of(MarkKind.Close).nonEmpty && t.of(MarkKind.Undo).nonEmpty)
         violated(s"I1 ${t.name} was both closed and undone")
       if (t.parts.nonEmpty && t.of(MarkKind.Undo).isEmpty)
@@ -281,7 +301,8 @@ final class Judge(
     val adds = published.collect { case a: AddFile => a.path }.toSet
     val removes = published.collect { case r: RemoveFile => r.path }.toSet
     val first = t.parts.head.slot
-    if (header(t.log, slot) != header(t.log, first - 1) &&
+    // That of a table that it made stays: a log without one is none.
+    if (w.pin >= 0 && header(t.log, slot) != header(t.log, first - 1) &&
       !between(t.log, first, slot).exists(changesMetaData))
       violated(s"I1 ${t.name} is undone, and its metadata is not")
     // What became of a file that only got another vector, the rows say.
@@ -476,7 +497,7 @@ final class Judge(
 
   /**
    * A query sees of each entry all or nothing, nothing that may still be taken back, and with an entry
-   * all that were before it; and what was committed before it began, unless an entry that nobody has
+   * all that were finished before it was put; and what was committed before it began, unless an entry that nobody has
    * finished is before that.
    */
   private def query(q: SeenQuery): Unit = {
@@ -503,8 +524,8 @@ final class Judge(
           before.nonEmpty && after.nonEmpty
         })
         wrong("sees what was taken back of")
-      val later = touching.exists { case (other, end, theirs) =>
-        other.number > c.number && end.isCompleted && theirs.exists(_._1.nonEmpty)
+      val later = touching.exists { case (_, end, theirs) =>
+        end.createdAt > e.finishedAt && end.isCompleted && theirs.exists(_._1.nonEmpty)
       }
       if (e.isCompleted && unseen.nonEmpty && later) wrong("leaves out")
       val wasTold = attempts.exists(a =>

@@ -91,17 +91,20 @@ final class LakestepClient(
     val from = world.scheduler.step
     def isBound(table: String) = client.get(TableRef(named(table)).binding).isDefined
     val early = if (protections.loadsFirst) tables else tables.filter(isBound)
-    val loaded = tables.map { t =>
-      val head = states.head(named(t))
-      states.stateAt(TableRef(named(t)), head)
-      t -> head
+    // Of a table that nobody has made yet there is no query.
+    val loaded = tables.flatMap { t =>
+      states.newest(named(t)).map { head =>
+        states.stateAt(TableRef(named(t)), head)
+        t -> head
+      }
     }.toMap
-    val asked = early.map(t => named(t) -> loaded(t)).toMap
+    val asked = early.filter(loaded.contains).map(t => named(t) -> loaded(t)).toMap
     val found = if (asked.isEmpty) asked
     else database.consistent(asked.map { case (t, v) => TableRef(t) -> v }).map { case (t, v) =>
       t.uri -> v
     }
-    val versions = loaded ++ early.map(t => t -> found(named(t)))
+    val versions = loaded ++
+      early.filter(loaded.contains).map(t => t -> found(named(t)))
     versions.foreach { case (t, version) => states.stateAt(TableRef(named(t)), version) }
     world.counts.event(if (versions == loaded) "query as loaded" else "query of other versions")
     world.saw(SeenQuery(client.name, root, from, versions))

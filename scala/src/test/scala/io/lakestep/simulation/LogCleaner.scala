@@ -11,8 +11,9 @@ final class LogCleaner(world: World, client: SimulatedClient) {
 
   private val states = new SimulatedStates(client)
 
-  def clean(table: String): Unit = {
-    val head = states.head(table)
+  def clean(table: String): Unit = states.newest(table).foreach(clean(table, _))
+
+  private def clean(table: String, head: Long): Unit = {
     val state = states.stateAt(TableRef(table), head)
     client.putIfAbsent(
       SimulatedStates.checkpointPath(table, head),

@@ -2,6 +2,7 @@ package io.lakestep.simulation
 
 import java.util.SplittableRandom
 
+import io.lakestep.LakestepException
 import io.lakestep.commit.{
   BegunTransaction, Database, FirstTouch, IsolationLevel, Pin, ReadTable, Rerun, WrittenTable
 }
@@ -48,6 +49,7 @@ final class OpenTransaction(
     def commits: Vector[Vector[Action]] =
       staged.map(_._2).filterNot(c => ForeignWriters.isStaging(LogCommit(0, c)))
     def last: Long = pin.version + staged.size
+    def isNew: Boolean = pin == Pin.None
   }
 
   private var current = begun
@@ -65,8 +67,12 @@ final class OpenTransaction(
   }
 
   private def touch(table: String, statement: Int): Touched = {
-    val pin = database.pinned(current, TableRef(named(table)), notBelow = seen(table))
-    val state = states.stateAt(TableRef(named(table)), pin.version)
+    val pin =
+      try database.pinned(current, TableRef(named(table)), notBelow = seen(table))
+      catch { case e: LakestepException if e.getCondition == "LAKESTEP_NOT_A_TABLE" => Pin.None }
+    val state =
+      if (pin == Pin.None) ReplayedState.empty
+      else states.stateAt(TableRef(named(table)), pin.version)
     val met = Touched(table, pin, statement, state, state, Vector.empty, twoParts = false)
     touched = touched :+ met
     met
@@ -74,9 +80,12 @@ final class OpenTransaction(
 
   private def write(table: Touched, number: Int): Boolean = {
     val isFirst = table.staged.isEmpty
-    val (commits, twoParts) = if (isFirst) work(table.state) else (Vector(append), false)
+    val (commits, twoParts) =
+      if (!isFirst) (Vector(append), false)
+      else if (table.isNew) (make(table.table), false)
+      else work(table.state)
     val staging =
-      Option.when(isFirst && ForeignWriters.isFenced(table.state.protocol))(
+      Option.when(isFirst && !table.isNew && ForeignWriters.isFenced(table.state.protocol))(
         ForeignWriters.staging(table.state.protocol, None)
       )
     (staging.toVector ++ commits).forall(stage(table.table, number, _, twoParts))
@@ -115,30 +124,44 @@ final class OpenTransaction(
     Cells.add(s"a-${world.token()}")
   )
 
+  /** CREATE TABLE AS; the same with a DELETE of rows; or CREATE TABLE and an INSERT. */
+  private def make(table: String): Vector[Vector[Action]] = {
+    world.counts.event("transaction that makes a table")
+    val first = Cells.first(table, world.token())
+    val (files, header) = first.partition(_.isInstanceOf[AddFile])
+    random.nextInt(3) match {
+      case 0 => Vector(first)
+      case 1 => Vector(first, take(ReplayedState.empty.next(LogCommit(0, first))))
+      case _ => Vector(header, Cells.info("WRITE", blindAppend = true) +: files)
+    }
+  }
+
+  /** Rows taken out of files, as a DELETE or an UPDATE does; an append where there are none. */
+  private def take(from: ReplayedState): Vector[Action] = Cells.taking(from, random) match {
+    case Vector() => append
+    case rows =>
+      val isUpdate = random.nextBoolean()
+      val info = Cells.info(if (isUpdate) "UPDATE" else "DELETE", blindAppend = false)
+      (info +: rows) ++ Option.when(isUpdate)(Cells.add(s"a-${world.token()}"))
+  }
+
   /**
    * What a statement or two stage: an append, an update of a cell, both, two updates that make one
    * commit or two, rows taken out of files, other metadata, or another mode of foreign writers.
    */
   private def work(state: ReplayedState): (Vector[Vector[Action]], Boolean) = {
+    val cells = state.files.values.map(_.add).filter(f => Cells.cellOf(f.path).isDefined)
+      .toVector.sortBy(_.path)
     def update(old: AddFile) = {
       val next = Cells.add(s"${old.path.takeWhile(_ != '-')}-${world.token()}")
       val info = Cells.info("UPDATE", blindAppend = false)
       (Vector[Action](info, Cells.remove(old.path, Cells.deleted(old)), next), next)
     }
-    def cell = {
-      val cells = state.files.values.map(_.add).filter(f => Cells.cellOf(f.path).isDefined)
-        .toVector.sortBy(_.path)
-      cells(random.nextInt(cells.size))
-    }
-    def take(from: ReplayedState) = Cells.taking(from, random) match {
-      case Vector() => append
-      case rows =>
-        val isUpdate = random.nextBoolean()
-        val info = Cells.info(if (isUpdate) "UPDATE" else "DELETE", blindAppend = false)
-        (info +: rows) ++ Option.when(isUpdate)(Cells.add(s"a-${world.token()}"))
-    }
+    def cell = cells(random.nextInt(cells.size))
     random.nextInt(21) match {
       case 0 | 1 | 2 | 3 => (Vector(append), false)
+      // A table that a transaction made, and took back, is empty.
+      case 4 | 5 | 6 | 7 | 8 | 9 if cells.isEmpty => (Vector(append), false)
       case 4 | 5 | 6 => (Vector(update(cell)._1), false)
       case 7 => (Vector(update(cell)._1, append), false)
       case 8 => (Vector(append, update(cell)._1), random.nextBoolean())
@@ -202,7 +225,7 @@ final class OpenTransaction(
   def written: Vector[(PlannedWrite, WrittenTable)] =
     touched.filter(_.staged.nonEmpty).map(t => (plan(t), writtenTable(t)))
 
-  def onlyRead: Vector[ReadTable] = touched.filter(_.staged.isEmpty)
+  def onlyRead: Vector[ReadTable] = touched.filter(t => t.staged.isEmpty && !t.isNew)
     .map(t =>
       ReadTable(TableRef(named(t.table)), t.table, t.pin.version, ReadSet.WholeTable, Some(t.pin))
     )
@@ -210,10 +233,12 @@ final class OpenTransaction(
   private def writtenTable(t: Touched): WrittenTable = WrittenTable(
     path = TableRef(named(t.table)),
     name = t.table,
-    tableId = t.pinned.metadataId,
+    tableId = (if (t.isNew) t.state else t.pinned).metadataId,
     pin = t.pin.version,
     stagedTo = t.last,
-    pinned = Some(PinnedHeader(t.pinned.metaData, t.pinned.protocol, t.pinned.domains.keySet)),
+    pinned = Option.unless(t.isNew)(
+      PinnedHeader(t.pinned.metaData, t.pinned.protocol, t.pinned.domains.keySet)
+    ),
     oneCommit = !t.twoParts,
     reads = Option.unless(isAppend(t))(ReadSet.WholeTable),
     pinnedAs = Some(t.pin)
@@ -244,7 +269,7 @@ final class OpenTransaction(
       parts = steps.zip(steps.tail).map { case (from, to) => RowChange.between(from, to) },
       readsAll = current.isolation == IsolationLevel.Serializable && !isAppend(t),
       changesHeader = actions.exists(_.isInstanceOf[MetaData]),
-      opens = isForbidden(t.pinned) && !isForbidden(t.state)
+      opens = !t.isNew && isForbidden(t.pinned) && !isForbidden(t.state)
     )
   }
 }

@@ -73,6 +73,12 @@ object PlantedFault {
     without("W20 entries that are no longer in memory are forgotten")(
       _.copy(readsForgotten = false)
     ),
-    without("W21 who lost a number does not validate again")(_.copy(looksAgain = false))
+    without("W21 who lost a number does not validate again")(_.copy(looksAgain = false)),
+    without("W22 no look for a table that others have made meanwhile", "NEEDLESS")(
+      _.copy(looksForMade = false)
+    ),
+    without("W23 a version 0 that others made passes for ours", "I1")(
+      _.copy(readsVersionZero = false)
+    )
   )
 }

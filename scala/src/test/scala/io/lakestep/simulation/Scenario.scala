@@ -6,6 +6,7 @@ import java.util.SplittableRandom
 /**
  * Who takes part in one history, and how much goes wrong.
  *
+ * @param tables that exist at first
  * @param clients sessions that run transactions, with the number of transactions
  * @param helpers sessions that run RECOVER, with the number of times
  * @param strictHelpers how many of the helpers judge every foreign commit a conflict
@@ -22,6 +23,7 @@ import java.util.SplittableRandom
  * @param checkpointInterval of the timeline
  * @param napPercent see [[Faults]], as what follows
  * @param stayPercent see [[Scheduler]]
+ * @param newTables that do not exist before somebody makes them
  */
 final case class Scenario(
     tables: Int,
@@ -46,7 +48,8 @@ final case class Scenario(
     stayPercent: Int,
     faultsPerMille: Int,
     faultBudget: Int,
-    stampGranularityMs: Long)
+    stampGranularityMs: Long,
+    newTables: Int)
 
 object Scenario {
 
@@ -83,7 +86,9 @@ object Scenario {
       stayPercent = Vector(50, 80, 90, 95, 98)(upTo(4)),
       faultsPerMille = Vector(0, 5, 15, 40)(upTo(3)),
       faultBudget = 1 + upTo(3),
-      stampGranularityMs = Vector(1L, 1L, 1000L)(upTo(2))
+      stampGranularityMs = Vector(1L, 1L, 1000L)(upTo(2)),
+      // Drawn last: a history without any is that of its seed as it was before there were some.
+      newTables = if (random.nextInt(100) < 15) 1 + upTo(1) else 0
     )
   }
 }

@@ -13,6 +13,7 @@ final class SimulatedStates(store: ObjectStore) extends StateReader {
   import SimulatedStates._
 
   override def stateAt(table: TableRef, version: Long): ReplayedState = {
+    if (version < 0) throw new VersionGone(s"$table has no version $version")
     val files = store.list(table.log, "0").map(_.name)
     val checkpoint = files.collect { case n if n.endsWith(Suffix) => n.take(20).toLong }
       .filter(_ <= version)
@@ -28,11 +29,15 @@ final class SimulatedStates(store: ObjectStore) extends StateReader {
 
   /** The newest version, by a listing. */
   def head(table: String): Long =
+    newest(table).getOrElse(throw new VersionGone(s"$table is no table"))
+
+  /** As [[head]], also where there is no table. */
+  def newest(table: String): Option[Long] =
     store
       .list(TableRef(table).log, "0")
       .map(_.name)
       .collect { case n if n.endsWith(Suffix) || SlotName.matches(n) => n.take(20).toLong }
-      .max
+      .maxOption
 
   private def read(path: String, version: Long): ReplayedState = {
     val bytes = store.get(path).getOrElse(throw new VersionGone(s"$path is gone"))

@@ -113,6 +113,11 @@ class SimulationTest extends AnyFunSuite {
       "statement outside a transaction",
       "table closed",
       "table opened",
+      "transaction that makes a table",
+      "committed entry that makes a table",
+      "close as version 0",
+      "close of a table that was to be made",
+      "undo of a table that was to be made",
       "table with rows merged",
       "transaction",
       "answer unknown"

@@ -97,10 +97,16 @@ object Truth {
       if (i > 0 && slots(i).step < slots(i - 1).step)
         faults += s"I3 $table got version ${c.version} before the one below it"
     }
+    val maker = commits.headOption.flatMap(_.mark)
+    def unmakes(c: LogCommit) = c.mark.exists { m =>
+      m.kind == MarkKind.Undo && maker.exists(_.isOf(m.timeline, m.entry, m.table))
+    }
     val live = commits.scanLeft(Map.empty[String, Set[Int]])((files, c) =>
-      replay(table, files, c, faults)
+      replay(table, files, c, unmakes(c), faults)
     ).tail
     val headers = commits.scanLeft(Header(None, None))(_ next _).tail
+    if (headers.headOption.exists(h => h.metaData.isEmpty || h.protocol.isEmpty))
+      faults += s"I3 $table begins without protocol and metadata"
     headers.zip(commits).foldLeft(false) { case (wasReserved, (h, c)) =>
       // A fence without the property is that of a transaction which is being published.
       val isReserved = c.mark.map(_.kind).fold(wasReserved)(_ == MarkKind.Reserve)
@@ -116,6 +122,7 @@ object Truth {
       table: String,
       files: Map[String, Set[Int]],
       commit: LogCommit,
+      unmakes: Boolean,
       faults: mutable.Buffer[String]): Map[String, Set[Int]] = {
     val removes = commit.actions.collect { case r: RemoveFile => r }
     val adds = commit.actions.collect { case a: AddFile => a.path -> Cells.deleted(a) }
@@ -135,7 +142,8 @@ object Truth {
       case _ => ()
     }
     val cells = result.keySet.flatMap(Cells.cellOf)
-    if (cells.size < Cells.Count) faults += s"I3 $where lost a cell: it has ${cells.mkString(", ")}"
+    if (!unmakes && !files.keySet.flatMap(Cells.cellOf).subsetOf(cells))
+      faults += s"I3 $where lost a cell: it has ${cells.mkString(", ")}"
     result
   }
 

@@ -10,6 +10,7 @@ final class World(
     val scheduler: Scheduler,
     val counts: Counts,
     val tables: Vector[String],
+    val hasNewTables: Boolean,
     stampGranularityMs: Long) {
 
   val store =
@@ -82,9 +83,13 @@ final class World(
    * table that was made there: nobody can read that log, or end what is to be published in it.
    */
   def isDamaged(table: String): Boolean = dropped(table) && {
-    val slots = store.below(s"$table/_delta_log").map(_.drop(s"$table/_delta_log/".length))
+    val log = s"$table/_delta_log"
+    val slots = store.below(log).map(_.drop(s"$log/".length))
       .filter(_.matches("\\d{20}\\.json")).map(_.take(20).toLong)
-    slots.nonEmpty && slots != slots.indices.map(_.toLong + slots.head).toVector
+    slots.headOption.exists { first =>
+      slots != slots.indices.map(_.toLong + first).toVector ||
+      first > 0 && !hasCheckpoint(log, first - 1)
+    }
   }
 
   /** The whole history as text, for the report of a failing seed. */
