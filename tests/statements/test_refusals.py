@@ -229,7 +229,6 @@ def test_other_formats_and_vacuum_are_refused_before_they_act(spark, arena, tmp_
             lambda: inside.write.parquet(str(tmp_path / "files")),
             lambda: spark.sql("CREATE TABLE fresh (id INT) USING parquet"),
             lambda: spark.sql(f"CREATE TABLE fresh USING parquet AS SELECT * FROM {target.sql}"),
-            lambda: spark.sql("CREATE OR REPLACE TABLE in_parquet USING delta AS SELECT 1 AS id"),
             lambda: inside.write.format("parquet").saveAsTable("fresh"),
             lambda: spark.sql("DROP TABLE in_parquet"),
             lambda: spark.sql("ALTER TABLE in_parquet RENAME TO elsewhere"),

@@ -1,0 +1,188 @@
+"""Names that several clients change or use: what a transaction has met stays, or COMMIT conflicts."""
+
+import pytest
+
+from transactions import abandon, begin, commit, flush, refused
+
+pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
+
+CONFLICT = "LAKESTEP_CONFLICT.NAME_CHANGED"
+
+
+@pytest.fixture
+def schema(spark, other, request):
+    name = f"names_{abs(hash(request.node.name)) % 10**8}"
+    spark.sql(f"CREATE SCHEMA {name}")
+    for session in (spark, other):
+        session.sql(f"USE {name}")
+    yield name
+    for session in (spark, other):
+        abandon(session)
+        session.sql("USE default")
+    spark.sql(f"DROP SCHEMA IF EXISTS {name} CASCADE")
+
+
+@pytest.fixture(scope="module")
+def other(spark):
+    return spark.newSession()
+
+
+def make(spark, name, value):
+    spark.sql(f"CREATE TABLE {name} USING delta AS SELECT {value} AS v")
+
+
+def value(spark, name):
+    return [row[0] for row in spark.sql(f"SELECT v FROM {name}").collect()]
+
+
+def names(spark):
+    return [row["tableName"] for row in spark.sql("SHOW TABLES").collect()]
+
+
+def conflicting(spark, *parts):
+    with refused(CONFLICT, "40001") as raised:
+        spark.sql("COMMIT")
+    for part in parts:
+        assert part in str(raised.value)
+    abandon(spark)
+    flush(spark)
+
+
+@pytest.mark.parametrize("isolation", ["SNAPSHOT", "SERIALIZABLE"])
+def test_of_two_that_make_one_name_the_second_conflicts(spark, other, schema, isolation):
+    for session, number in ((spark, 1), (other, 2)):
+        session.sql(f"BEGIN ISOLATION LEVEL {isolation}")
+        make(session, "t", number)
+        assert value(session, "t") == [number]
+    commit(other)
+    conflicting(spark, f"`{schema}`.`t`", "CREATE TABLE")
+    assert value(spark, "t") == value(other, "t") == [2]
+
+
+def test_rows_for_a_table_that_was_dropped_conflict_and_say_who_did_it(spark, other, schema):
+    make(spark, "t", 1)
+    begin(spark)
+    spark.sql("INSERT INTO t VALUES (2)")
+    dropped = begin(other)
+    other.sql("DROP TABLE t")
+    commit(other)
+    conflicting(spark, "DROP TABLE", dropped)
+    assert names(spark) == []
+
+
+def test_rows_that_come_before_the_drop_go_with_the_table(spark, other, schema):
+    make(spark, "t", 1)
+    begin(other)
+    other.sql("DROP TABLE t")
+    begin(spark)
+    spark.sql("INSERT INTO t VALUES (2)")
+    commit(spark)
+    commit(other)
+    assert names(spark) == names(other) == []
+
+
+def test_rows_for_a_table_that_was_renamed_conflict(spark, other, schema):
+    make(spark, "t", 1)
+    begin(spark)
+    spark.sql("DELETE FROM t")
+    begin(other)
+    other.sql("ALTER TABLE t RENAME TO u")
+    commit(other)
+    conflicting(spark)
+    assert value(spark, "u") == [1]
+
+
+def test_a_read_of_what_was_dropped_conflicts_where_reads_count(spark, other, schema):
+    make(spark, "t", 1)
+    make(spark, "u", 1)
+    for isolation, fails in (("SNAPSHOT", False), ("SERIALIZABLE", True)):
+        spark.sql(f"BEGIN ISOLATION LEVEL {isolation}")
+        spark.sql("INSERT INTO u SELECT v FROM t")
+        begin(other)
+        other.sql("ALTER TABLE t RENAME TO moved")
+        commit(other)
+        if fails:
+            conflicting(spark)
+        else:
+            commit(spark)
+        begin(other)
+        other.sql("ALTER TABLE moved RENAME TO t")
+        commit(other)
+    assert value(spark, "u") == [1, 1]
+
+
+def test_a_name_keeps_its_meaning_while_a_transaction_is_open(spark, other, schema):
+    for name, number in (("a", 1), ("b", 2), ("gone", 3)):
+        make(spark, name, number)
+    begin(spark)
+    begin(other)
+    other.sql("ALTER TABLE a RENAME TO c")
+    other.sql("ALTER TABLE b RENAME TO a")
+    other.sql("ALTER TABLE c RENAME TO b")
+    other.sql("DROP TABLE gone")
+    make(other, "new", 4)
+    other.sql("CREATE VIEW w AS SELECT v FROM a")
+    commit(other)
+    assert names(spark) == ["a", "b", "gone"]
+    assert [value(spark, name) for name in ("a", "b", "gone")] == [[1], [2], [3]]
+    assert not spark.catalog.tableExists("new")
+    with refused("TABLE_OR_VIEW_NOT_FOUND"):
+        spark.sql("SELECT * FROM w")
+    commit(spark)
+    assert names(spark) == ["a", "b", "new", "w"]
+    assert [value(spark, name) for name in ("a", "b", "new", "w")] == [[2], [1], [4], [2]]
+
+
+def test_a_name_that_somebody_without_a_transaction_makes_first_conflicts(spark, other, schema):
+    begin(spark)
+    make(spark, "t", 1)
+    make(other, "t", 2)
+    conflicting(spark)
+    assert value(spark, "t") == [2]
+
+
+def test_a_schema_conflicts_with_what_is_made_inside(spark, other, schema):
+    for first, second in (
+        (f"DROP SCHEMA {schema}_s CASCADE", f"CREATE TABLE {schema}_s.t (v INT) USING delta"),
+        (f"CREATE TABLE {schema}_s.t (v INT) USING delta", f"DROP SCHEMA {schema}_s CASCADE"),
+        (f"CREATE VIEW {schema}_s.w AS SELECT 1 AS v", f"DROP SCHEMA {schema}_s CASCADE"),
+    ):
+        spark.sql(f"CREATE SCHEMA {schema}_s")
+        begin(spark)
+        begin(other)
+        spark.sql(second)
+        other.sql(first)
+        commit(other)
+        conflicting(spark)
+        spark.sql(f"DROP SCHEMA IF EXISTS {schema}_s CASCADE")
+
+
+def test_names_of_a_failed_commit_are_as_they_were(spark, other, schema):
+    make(spark, "t", 1)
+    begin(spark)
+    spark.sql("ALTER TABLE t RENAME TO u")
+    make(spark, "n", 5)
+    spark.sql("UPDATE u SET v = 7")
+    other.sql("UPDATE t SET v = 8")
+    with refused("LAKESTEP_CONFLICT"):
+        spark.sql("COMMIT")
+    abandon(spark)
+    assert names(spark) == names(other) == ["t"]
+    assert value(spark, "t") == [8]
+
+
+def test_two_tables_that_change_places_are_never_seen_as_one(spark, other, schema):
+    make(spark, "a", 1)
+    make(spark, "b", 2)
+    query = "SELECT a.v, b.v FROM a CROSS JOIN b"
+    for turn in range(6):
+        reader = other if turn % 2 else spark.newSession()
+        reader.sql(f"USE {schema}")
+        begin(spark)
+        spark.sql("ALTER TABLE a RENAME TO c")
+        spark.sql("ALTER TABLE b RENAME TO a")
+        spark.sql("ALTER TABLE c RENAME TO b")
+        seen = [tuple(row) for row in reader.sql(query).collect()]
+        assert seen == [(1, 2) if turn % 2 == 0 else (2, 1)]
+        commit(spark)
+        assert [tuple(row) for row in reader.sql(query).collect()] == [seen[0][::-1]]
