@@ -1,6 +1,8 @@
 package io.lakestep.api
 
 import org.apache.spark.sql.{DataFrameReader, DataFrameWriter, DataFrameWriterV2, SparkSession}
+import org.apache.spark.sql.catalyst.plans.logical.OneRowRelation
+import org.apache.spark.sql.delta.lakestep.SparkInternals
 
 import io.lakestep.commit.TransactionModes
 import io.lakestep.sql.redirect.RedirectTables.TransactionOption
@@ -22,6 +24,8 @@ object Lakestep {
       session: SparkSession,
       name: Option[String] = None,
       modes: TransactionModes = TransactionModes())(body: Transaction => T): T = {
+    // So that the session has been looked at once; see `StartAnalysis`.
+    SparkInternals.frame(session, OneRowRelation())
     val handle = new Transaction(session, Lifecycle.begin(session, name, modes).id)
     try {
       val result = body(handle)

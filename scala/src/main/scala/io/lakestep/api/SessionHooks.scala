@@ -1,7 +1,9 @@
 package io.lakestep.api
 
 import io.delta.sql.DeltaSparkSessionExtension
-import org.apache.spark.sql.SparkSessionExtensions
+import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.internal.StaticSQLConf
 
 import org.apache.spark.sql.delta.lakestep.{BaseTransactionBackstop, ParserOrder, SparkInternals}
@@ -18,6 +20,18 @@ import io.lakestep.sql.redirect.{
 import io.lakestep.sql.run.{StatementStrategy, WatchStatements}
 import io.lakestep.transaction.{
   Autocommit, CatalogSetting, InternalClones, NoBaseWrites, Transactions
+}
+
+/**
+ * Spark's analyzer for a Hive metastore leaves out the rules that were injected for the start of an analysis.
+ * They are put there by the first analysis, before any transaction can be open.
+ */
+final case class StartAnalysis(session: SparkSession, rules: Seq[SparkSession => Rule[LogicalPlan]])
+    extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    SparkInternals.startAnalysisWith(session, rules)
+    plan
+  }
 }
 
 /** What `LakestepExtensions` puts into a session, once it has found that Lakestep fits this Spark. */
@@ -40,18 +54,25 @@ object SessionHooks {
       new DeltaSparkSessionExtension().apply(extensions)
       extensions.injectParser(parser)
     }
+    val guard = new TransactionGuard(Transactions.isOpen, Transactions.isReadOnly)
     // Before the first rule that touches a table.
-    extensions.injectHintResolutionRule(BindCatalogs(_))
+    val first = Seq[SparkSession => Rule[LogicalPlan]](
+      BindCatalogs(_),
+      WatchStatements.atStart(_),
+      RedirectTables(_),
+      _ => RefuseRepeatedBlock,
+      guard.atStart(_)
+    )
+    first.foreach(extensions.injectHintResolutionRule(_))
+    extensions.injectResolutionRule(StartAnalysis(_, first))
     WatchStatements.inject(extensions)
-    extensions.injectHintResolutionRule(RedirectTables(_))
-    extensions.injectHintResolutionRule(_ => RefuseRepeatedBlock)
     extensions.injectResolutionRule(RedirectRelations(_))
     extensions.injectResolutionRule(RedirectSaveAsTable(_))
     extensions.injectResolutionRule(SkipIfExists(_))
     extensions.injectPlanNormalizationRule(RedirectRelations(_))
     extensions.injectPostHocResolutionRule(BaseFileNames(_))
     extensions.injectResolutionRule(ResolveTransactionBlock(_))
-    new TransactionGuard(Transactions.isOpen, Transactions.isReadOnly).inject(extensions)
+    guard.inject(extensions)
     extensions.injectOptimizerRule(ConsistentReads(_))
     extensions.injectOptimizerRule(NoteStatementTables(_))
     extensions.injectPlannerStrategy(StatementStrategy(_))

@@ -6,8 +6,8 @@ import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.TableIdentifier
-import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchTableException}
 import org.apache.spark.sql.catalyst.catalog.{
   CatalogDatabase, CatalogTable, CatalogTableType, ExternalCatalog
 }
@@ -151,10 +151,15 @@ private[lakestep] object Metastore {
   }
 
   def table(catalog: ExternalCatalog, schema: String, name: String): Option[CatalogTable] =
-    try Some(catalog.getTable(schema, name))
-    catch { case _: NoSuchTableException | _: NoSuchNamespaceException => None }
+    found(catalog.getTable(schema, name))
 
   def schema(catalog: ExternalCatalog, name: String): Option[CatalogDatabase] =
-    try Some(catalog.getDatabase(name))
-    catch { case _: NoSuchNamespaceException => None }
+    found(catalog.getDatabase(name))
+
+  /** Hive's client throws another class than Spark's own catalog. */
+  private def found[A](look: => A): Option[A] =
+    try Some(look)
+    catch { case e: AnalysisException if Absent(e.getCondition) => None }
+
+  private val Absent = Set("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
 }

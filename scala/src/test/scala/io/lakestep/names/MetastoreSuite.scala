@@ -62,7 +62,8 @@ final class MetastoreSuite extends AnyFunSuite {
     val catalog = new InMemoryCatalog(new SparkConf, conf)
     private def schemaOf(name: String) =
       CatalogDatabase(name, "", folder.resolve(name).toUri, Map.empty)
-    for (name <- Seq("default", "s", "e")) catalog.createDatabase(schemaOf(name), ignoreIfExists = false)
+    for (name <- Seq("default", "s", "e"))
+      catalog.createDatabase(schemaOf(name), ignoreIfExists = false)
 
     def table(name: String, file: String): CatalogTable = CatalogTable(
       TableIdentifier(name, Some("s")),
@@ -160,7 +161,8 @@ final class MetastoreSuite extends AnyFunSuite {
 
   test("a name that somebody else has taken is reported, and left alone") {
     val s = new Scene
-    val entry = s.entry(NameChange(s.key("n"), None, s.at("n")), NameChange(s.key("a"), s.at("a"), None))
+    val entry =
+      s.entry(NameChange(s.key("n"), None, s.at("n")), NameChange(s.key("a"), s.at("a"), None))
     s.catalog.createTable(s.table("n", "theirs"), ignoreIfExists = false)
     new Metastore(s.catalog, s.conf)(entry) match {
       case Vector(taken: LakestepException) => assert(taken.getCondition == "LAKESTEP_NAME_TAKEN")

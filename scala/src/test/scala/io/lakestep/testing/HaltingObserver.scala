@@ -56,6 +56,8 @@ final class HaltingObserver extends CommitSteps {
     reached("settled")
   override def beforeRolledBack(entry: CommitEntry): Unit = reached("beforeRolledBack")
   override def rolledBack(entry: CommitEntry, end: RolledBack): Unit = reached("rolledBack")
+  override def beforeNames(entry: CommitEntry): Unit = reached("beforeNames")
+  override def namesMade(entry: CommitEntry): Unit = reached("namesMade")
   override def beforeCleanUp(transaction: String): Unit = reached("beforeCleanUp")
 }
 

@@ -31,10 +31,12 @@ final class TransactionGuard(
     isReadOnly: SparkSession => Boolean) {
 
   def inject(extensions: SparkSessionExtensions): Unit = {
-    extensions.injectHintResolutionRule(session => new AtStart(session))
     extensions.injectCheckRule(session => plan => check(session, plan))
     extensions.injectPlanNormalizationRule(session => new AtExecution(session))
   }
+
+  /** To run before anything else of an analysis. */
+  def atStart(session: SparkSession): Rule[LogicalPlan] = new AtStart(session)
 
   /** Throws if the session has an open transaction of which `plan` cannot be a part. */
   def check(session: SparkSession, plan: LogicalPlan): Unit =

@@ -22,10 +22,12 @@ import io.lakestep.transaction.{SessionEnvironment, SessionState, Transaction, T
 private[lakestep] object WatchStatements {
 
   def inject(extensions: SparkSessionExtensions): Unit = {
-    extensions.injectHintResolutionRule(new AtStart(_))
     extensions.injectCheckRule(session => plan => atEnd(session, plan))
     extensions.injectPlanNormalizationRule(new AtExecution(_))
   }
+
+  /** To run before anything else of an analysis. */
+  def atStart(session: SparkSession): Rule[LogicalPlan] = new AtStart(session)
 
   def ended(
       session: SparkSession,

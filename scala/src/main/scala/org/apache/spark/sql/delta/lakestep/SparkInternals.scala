@@ -5,10 +5,12 @@ import scala.reflect.{classTag, ClassTag}
 
 import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
 import org.apache.spark.sql.{classic, SparkSession}
+import org.apache.spark.sql.catalyst.analysis.Analyzer
 import org.apache.spark.sql.catalyst.catalog.{
   ExternalCatalog, SessionCatalog, TempVariableManager, VariableDefinition
 }
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogPlugin}
 import org.apache.spark.sql.delta.catalog.AbstractDeltaCatalog
 import org.apache.spark.sql.execution.CacheManager
@@ -55,6 +57,18 @@ object SparkInternals {
       val held = classOf[SessionCatalog].getDeclaredField("externalCatalog")
       held.setAccessible(true)
       held.set(catalog, make(metastore(session)))
+    }
+  }
+
+  /** Rules for the start of each further analysis, where the session's analyzer has none. */
+  def startAnalysisWith(
+      session: SparkSession,
+      rules: Seq[SparkSession => Rule[LogicalPlan]]): Unit = {
+    val analyzer = session.sessionState.analyzer
+    if (analyzer.hintResolutionRules.isEmpty) {
+      val held = classOf[Analyzer].getDeclaredField("hintResolutionRules")
+      held.setAccessible(true)
+      held.set(analyzer, rules.map(_(session)))
     }
   }
 
