@@ -22,6 +22,8 @@ singleStatement
     | EXPLAIN CONFLICT id=STRING? SEMICOLON* EOF                            #explainConflict
     | VACUUM TRANSACTIONS (RETAIN hours=identifier HOURS)? SEMICOLON* EOF   #vacuumTransactions
     | RECOVER SEMICOLON* EOF                                                #recover
+    | UNDROP TABLE target=qualifiedName SEMICOLON* EOF                      #undropTable
+    | SHOW DROPPED TABLES SEMICOLON* EOF                                    #showDroppedTables
     | .*? EOF                                                               #passThrough
     ;
 
@@ -77,6 +79,10 @@ nestedScript
     : BEGIN (NOT ATOMIC)? scriptPart* END
     ;
 
+qualifiedName
+    : identifier (DOT identifier)*
+    ;
+
 identifier
     : IDENTIFIER
     | BACKQUOTED_IDENTIFIER
@@ -85,9 +91,9 @@ identifier
 
 /* Keywords of this grammar that may name a transaction. */
 nonReserved
-    : COMMITTED | CONFLICT | DESC | DESCRIBE | EXPLAIN | HOURS | ISOLATION | LEVEL | ONLY | READ | RECOVER
+    : COMMITTED | CONFLICT | DESC | DESCRIBE | DROPPED | EXPLAIN | HOURS | ISOLATION | LEVEL | ONLY | READ | RECOVER
     | RELEASE | REPEAT | REPEATABLE | RETAIN | SAVEPOINT | SERIALIZABLE | SET | SHOW | SNAPSHOT | START
-    | TO | TRANSACTIONS | UNCOMMITTED | VACUUM | WRITE
+    | TABLE | TABLES | TO | TRANSACTIONS | UNCOMMITTED | UNDROP | VACUUM | WRITE
     ;
 
 ATOMIC: 'ATOMIC';
@@ -98,6 +104,7 @@ COMMITTED: 'COMMITTED';
 CONFLICT: 'CONFLICT';
 DESC: 'DESC';
 DESCRIBE: 'DESCRIBE';
+DROPPED: 'DROPPED';
 END: 'END';
 EXPLAIN: 'EXPLAIN';
 FOR: 'FOR';
@@ -121,16 +128,20 @@ SET: 'SET';
 SHOW: 'SHOW';
 SNAPSHOT: 'SNAPSHOT';
 START: 'START';
+TABLE: 'TABLE';
+TABLES: 'TABLES';
 TO: 'TO';
 TRANSACTION: 'TRANSACTION';
 TRANSACTIONS: 'TRANSACTIONS';
 UNCOMMITTED: 'UNCOMMITTED';
+UNDROP: 'UNDROP';
 VACUUM: 'VACUUM';
 WHILE: 'WHILE';
 WORK: 'WORK';
 WRITE: 'WRITE';
 
 COMMA: ',';
+DOT: '.';
 SEMICOLON: ';';
 
 STRING

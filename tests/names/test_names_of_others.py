@@ -2,7 +2,7 @@
 
 import pytest
 
-from transactions import abandon, begin, commit, flush, refused
+from transactions import abandon, begin, commit, flush, refused, rollback
 
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
 
@@ -186,3 +186,62 @@ def test_two_tables_that_change_places_are_never_seen_as_one(spark, other, schem
         assert seen == [(1, 2) if turn % 2 == 0 else (2, 1)]
         commit(spark)
         assert [tuple(row) for row in reader.sql(query).collect()] == [seen[0][::-1]]
+
+
+def dropped(spark, schema):
+    rows = spark.sql("SHOW DROPPED TABLES").collect()
+    return [row["table"] for row in rows if row["schema"] == schema]
+
+
+def test_undrop_brings_the_table_back_that_was_dropped_last(spark, other, schema):
+    make(spark, "t", 1)
+    with refused("LAKESTEP_NO_DROPPED_TABLE", "42P01"):
+        spark.sql("UNDROP TABLE t_nothing")
+    with refused("TABLE_OR_VIEW_ALREADY_EXISTS"):
+        spark.sql("UNDROP TABLE t")
+    for number in (2, 3):
+        begin(spark)
+        spark.sql("DROP TABLE t")
+        make(spark, "t", number)
+        commit(spark)
+    begin(spark)
+    spark.sql("DROP TABLE t")
+    spark.sql("UNDROP TABLE t")
+    assert value(spark, "t") == [3]
+    spark.sql("DROP TABLE t")
+    commit(spark)
+    assert dropped(other, schema) == ["t", "t", "t"]
+    other.sql(f"UNDROP TABLE {schema}.t")
+    assert value(spark, "t") == value(other, "t") == [3]
+    assert dropped(spark, schema) == ["t", "t"]
+
+    begin(spark)
+    spark.sql("ALTER TABLE t RENAME TO u")
+    spark.sql("UNDROP TABLE t")
+    assert (value(spark, "t"), value(spark, "u")) == ([2], [3])
+    assert names(other) == ["t"]
+    rollback(spark)
+    assert names(spark) == ["t"]
+    assert dropped(spark, schema) == ["t", "t"]
+
+
+def test_of_two_that_bring_a_table_back_one_does(spark, other, schema):
+    make(spark, "t", 1)
+    begin(spark)
+    spark.sql("DROP TABLE t")
+    commit(spark)
+    begin(spark)
+    begin(other)
+    spark.sql("UNDROP TABLE t")
+    other.sql("UNDROP TABLE t")
+    commit(other)
+    conflicting(spark)
+    spark.sql("BEGIN READ ONLY")
+    with refused("LAKESTEP_READ_ONLY_TRANSACTION"):
+        spark.sql("UNDROP TABLE t2")
+    rollback(spark)
+    assert value(spark, "t") == [1]
+    # What was dropped outside a transaction is Spark's to delete.
+    spark.sql("DROP TABLE t")
+    with refused("LAKESTEP_NO_DROPPED_TABLE"):
+        spark.sql("UNDROP TABLE t")

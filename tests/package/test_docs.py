@@ -31,6 +31,8 @@ SECTIONS = {
     "describeTransaction": "DESCRIBE TRANSACTION",
     "explainConflict": "EXPLAIN CONFLICT",
     "recover": "RECOVER",
+    "undropTable": "UNDROP TABLE, SHOW DROPPED TABLES",
+    "showDroppedTables": "UNDROP TABLE, SHOW DROPPED TABLES",
     "vacuumTransactions": "VACUUM TRANSACTIONS",
     "setSavepoint": "SAVEPOINT, ROLLBACK TO, RELEASE",
     "rollbackToSavepoint": "SAVEPOINT, ROLLBACK TO, RELEASE",

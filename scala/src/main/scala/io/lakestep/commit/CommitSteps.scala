@@ -49,7 +49,7 @@ trait CommitSteps {
   def beforeRolledBack(entry: CommitEntry): Unit = ()
   def rolledBack(entry: CommitEntry, end: RolledBack): Unit = ()
 
-  /** Step 10: what the entry has made of names is about to be made in the metastores, and was. */
+  /** Step 14: what the entry has made of names is about to be made in the metastores, and was. */
   def beforeNames(entry: CommitEntry): Unit = ()
   def namesMade(entry: CommitEntry): Unit = ()
 

@@ -8,8 +8,8 @@ import io.lakestep.{Clock, Errors, Ids}
 import io.lakestep.log.{DeletionVectors, MadeFiles, StateReader, TableRef}
 import io.lakestep.storage.ObjectStores
 import io.lakestep.timeline.{
-  AbortEntry, Aborting, CommitEntry, Completed, Conflict, EntryStatus, NameChange, NameKey,
-  NamedObject, Timeline, TimelineEntry, TimelineView
+  AbortEntry, Aborting, CommitEntry, Completed, Conflict, DroppedTable, EntryStatus, NameChange,
+  NameKey, NamedObject, Timeline, TimelineEntry, TimelineView
 }
 
 /**
@@ -195,6 +195,10 @@ final class Database private[lakestep] (
         point.get.fold(Map.empty[NameKey, Option[NamedObject]])(names.before(_))
       }
     }
+
+  /** Tables that transactions have dropped, and given no name again, as the timeline is now. */
+  def dropped(): Vector[DroppedTable] =
+    if (timeline.existingId.isEmpty) Vector.empty else timeline.refresh().snapshot.names.dropped
 
   /** To be called once, so that what others have made of names is known. */
   def lookForNames(): Unit =

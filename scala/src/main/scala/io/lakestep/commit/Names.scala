@@ -20,7 +20,7 @@ private[commit] final case class TouchedNames(changes: Vector[NameChange], paths
   }
 }
 
-/** Steps 5 and 10 for names: whether others have changed one, and what entries make of them. */
+/** Steps 5 and 14: whether others have changed one, and what entries make of them. */
 private[commit] final class Names(env: Environment) {
   import env.{timeline, clock, options, safeguards}
 
@@ -29,7 +29,7 @@ private[commit] final class Names(env: Environment) {
     TouchedNames(work.names, (work.staged.map(_.table.path.uri) ++ reads).toSet)
   }
 
-  /** Step 5: an entry after the snapshot has changed one of them; or the metastore says something else. */
+  /** 14 (c): an entry after the snapshot has changed one of them; or the metastore says something else. */
   def conflict(work: ToOrder, view: TimelineView): Option[Conflict] =
     if (!safeguards.checksNames) None
     else {

@@ -157,6 +157,14 @@ private[lakestep] final class TransactionNames(
       names -- changed.keys ++ changed.filter(_._2).keys
     }.toSeq.sorted
 
+  /** The table of a name that the transaction itself has taken away. */
+  def droppedHere(base: ExternalCatalog, name: TableName): Option[CatalogTable] =
+    if (!state.tables.get(name).contains(None)) None
+    else
+      metTable(base, name).filter { table =>
+        isDelta(table) && !state.tables.values.flatten.exists(_.storage == table.storage)
+      }
+
   def change(next: NameState => NameState): Unit = {
     current.updateAndGet(next(_))
     ()

@@ -43,11 +43,28 @@ private[timeline] object NameCodec {
       val list = one.putArray("names")
       changes.foreach(c => list.add(encode(c)))
     }
+    val dropped = node.putArray("dropped")
+    history.dropped.foreach { d =>
+      val one = encode(NameChange(d.key, Some(d.table), None)).put("entry", d.entry)
+      dropped.add(
+        one.put("timeMs", d.timeMs).put("user", d.user).put("transaction", d.transaction)
+      )
+    }
     node
   }
 
   def history(f: StrictFields): NameHistory = NameHistory(
     f.long("last"),
-    f.children("unapplied").map(u => u.long("entry") -> u.children("names").map(decode)).toMap
+    f.children("unapplied").map(u => u.long("entry") -> u.children("names").map(decode)).toMap,
+    f.children("dropped").map { d =>
+      DroppedTable(
+        d.long("entry"),
+        d.long("timeMs"),
+        d.string("user"),
+        d.string("transaction"),
+        decode(d).key,
+        named(d.child("before"))
+      )
+    }
   )
 }

@@ -1,16 +1,56 @@
 package io.lakestep.timeline
 
 /**
+ * A table from which an entry has taken its last name.
+ *
+ * @param table what the name stood for
+ */
+final case class DroppedTable(
+    entry: Long,
+    timeMs: Long,
+    user: String,
+    transaction: String,
+    key: NameKey,
+    table: NamedObject)
+
+/**
  * What finished entries have made of names, as far as who resolves one must know it.
  *
  * @param last the newest entry that has changed one, 0 for none
  * @param unapplied by entry, changes that the metastores may not show yet
+ * @param dropped tables that have lost their name and not been given one since, oldest first
  */
-final case class NameHistory(last: Long, unapplied: Map[Long, Vector[NameChange]]) {
+final case class NameHistory(
+    last: Long,
+    unapplied: Map[Long, Vector[NameChange]],
+    dropped: Vector[DroppedTable]) {
 
   /** With the next completed entry. */
-  def and(entry: Long, changes: Vector[NameChange]): NameHistory =
-    if (changes.isEmpty) this else NameHistory(entry, unapplied.updated(entry, changes))
+  def and(entry: CommitEntry): NameHistory =
+    if (entry.names.isEmpty) this
+    else {
+      val named = entry.names.flatMap(_.after).flatMap(_.path).toSet
+      val gone = for {
+        change <- entry.names
+        table <- change.before
+        if table.kind == NamedObject.Table && !table.path.exists(named)
+      } yield DroppedTable(
+        entry.number,
+        entry.timeMs,
+        entry.transaction.user,
+        entry.transaction.id,
+        change.key,
+        table
+      )
+      val since = gone.map(_.table.path).toSet
+      NameHistory(
+        entry.number,
+        unapplied.updated(entry.number, entry.names),
+        dropped.filterNot { d =>
+          d.table.path.exists(named) || since(d.table.path)
+        } ++ gone
+      )
+    }
 
   def applied(entry: Long): NameHistory = copy(unapplied = unapplied - entry)
 
@@ -20,5 +60,5 @@ final case class NameHistory(last: Long, unapplied: Map[Long, Vector[NameChange]
 }
 
 object NameHistory {
-  val none: NameHistory = NameHistory(0L, Map.empty)
+  val none: NameHistory = NameHistory(0L, Map.empty, Vector.empty)
 }

@@ -30,7 +30,7 @@ final case class TimelineSnapshot(
         number = c.number,
         hash = status.hash,
         logs = written,
-        names = if (status.isCompleted) names.and(c.number, c.names) else names
+        names = if (status.isCompleted) names.and(c) else names
       )
     case a: AbortEntry =>
       copy(

@@ -26,7 +26,14 @@ final class ForeignWriter(
   /** Makes one commit to a table, or gives up when the log moves too fast; makes it where there is none. */
   def commit(table: String): Unit = states.newest(table) match {
     case Some(head) =>
-      walk(table, states.stateAt(TableRef(table), head), change(table, _), attempts = 6)
+      def slots = world.store.list(TableRef(table).log, "0").map(f => f.name -> f.modifiedMs).toMap
+      val before = slots
+      val state = states.stateAt(TableRef(table), head)
+      val after = slots
+      // What it may build then is decision 7, "What is left".
+      if (before.exists { case (slot, at) => after.get(slot).exists(_ != at) })
+        world.counts.event("foreign read a slot that was put again")
+      else walk(table, state, change(table, _), attempts = 6)
     case None => create(table)
   }
 

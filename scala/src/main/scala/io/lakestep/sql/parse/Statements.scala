@@ -13,7 +13,7 @@ import io.lakestep.commit.{IsolationLevel, TransactionModes}
 import io.lakestep.sql.command.{
   BeginTransaction, BlockEnd, CommitTransaction, DescribeTransaction, ExplainConflict, Recover,
   ReleaseSavepoint, RollbackToSavepoint, RollbackTransaction, SetSavepoint, SetTransaction,
-  ShowTransactions, VacuumTransactions
+  ShowDroppedTables, ShowTransactions, UndropTable, VacuumTransactions
 }
 import io.lakestep.sql.parser.{LakestepSqlBaseVisitor, LakestepSqlLexer, LakestepSqlParser}
 import io.lakestep.sql.parser.LakestepSqlParser._
@@ -137,6 +137,12 @@ private[sql] object Statements {
       }))
 
     override def visitRecover(ctx: RecoverContext): ParsedText = Ours(Recover())
+
+    override def visitUndropTable(ctx: UndropTableContext): ParsedText =
+      Ours(UndropTable(ctx.target.identifier.asScala.map(named).toSeq))
+
+    override def visitShowDroppedTables(ctx: ShowDroppedTablesContext): ParsedText =
+      Ours(ShowDroppedTables())
 
     override def visitSetTransaction(ctx: SetTransactionContext): ParsedText =
       Ours(SetTransaction(modes(ctx.characteristics)))

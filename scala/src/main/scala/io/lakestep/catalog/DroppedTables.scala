@@ -1,0 +1,85 @@
+package io.lakestep.catalog
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException
+import org.apache.spark.sql.catalyst.catalog.{CatalogTable, ExternalCatalog}
+
+import org.apache.spark.sql.delta.lakestep.SparkInternals
+import io.lakestep.{Errors, LakestepException}
+import io.lakestep.commit.TransactionModes
+import io.lakestep.names.{Definition, Metastore, TableName}
+import io.lakestep.timeline.DroppedTable
+import io.lakestep.transaction.{Databases, Lifecycle, Transaction, Transactions}
+
+/** Tables that transactions have dropped: their data are there, and no name stands for them. */
+object DroppedTables {
+
+  /** Those of the session's metastore, newest first, as the timeline is now. */
+  def of(session: SparkSession): Vector[DroppedTable] =
+    ofMetastore(session, Databases.of(session).dropped())
+
+  private def ofMetastore(
+      session: SparkSession,
+      all: Vector[DroppedTable]): Vector[DroppedTable] = {
+    val id = Metastore.known(SparkInternals.metastore(session))
+    all.filter(dropped => id.contains(dropped.key.metastore)).sortBy(-_.entry)
+  }
+
+  /**
+   * Gives a table its name again, in the open transaction or in one of its own.
+   *
+   * Conditions: LAKESTEP_NO_DROPPED_TABLE, LAKESTEP_READ_ONLY_TRANSACTION; TABLE_OR_VIEW_ALREADY_EXISTS.
+   */
+  def undrop(session: SparkSession, name: Seq[String]): Unit = Transactions.open(session) match {
+    case Some(transaction) => undrop(session, transaction, name)
+    case None =>
+      val own = Lifecycle.begin(session, Some("UNDROP TABLE"), TransactionModes())
+      Lifecycle.rollingBack(session, own.id) {
+        undrop(session, own, name)
+        Lifecycle.commit(session)
+      }
+      ()
+  }
+
+  private def undrop(session: SparkSession, transaction: Transaction, name: Seq[String]): Unit = {
+    if (transaction.isReadOnly)
+      throw Errors("LAKESTEP_READ_ONLY_TRANSACTION", "statement" -> "UNDROP TABLE")
+    val typed = TableIdentifier(name.last, name.dropRight(1).lastOption)
+    val identifier = session.sessionState.catalog.qualifyIdentifier(typed)
+    val key = TableName.of(identifier)
+    val base = SparkInternals.metastore(session)
+    if (transaction.names.table(base, key).isDefined)
+      throw new TableAlreadyExistsException(key.schema, key.name)
+    session.sessionState.catalog.externalCatalog.getDatabase(key.schema)
+    val table = last(session, transaction, base, key)
+      .filter(isThere(session, transaction, _))
+      .getOrElse(throw Errors(
+        "LAKESTEP_NO_DROPPED_TABLE",
+        "table" -> identifier.unquotedString
+      ))
+    transaction.names.change(_.set(key, Some(table)))
+  }
+
+  private def last(
+      session: SparkSession,
+      transaction: Transaction,
+      base: ExternalCatalog,
+      name: TableName): Option[CatalogTable] =
+    transaction.names.droppedHere(base, name).orElse(
+      ofMetastore(session, transaction.begun.base.names.dropped)
+        .find(d => d.key.schema == name.schema && d.key.name.contains(name.name))
+        .map(d => Definition.table(TableIdentifier(name.name, Some(name.schema)), d.table))
+    )
+
+  private def isThere(
+      session: SparkSession,
+      transaction: Transaction,
+      table: CatalogTable): Boolean =
+    try transaction.overlayOf(
+        new Path(table.location),
+        session.sessionState.newHadoopConf()
+      ).isDefined
+    catch { case e: LakestepException if e.getCondition == "LAKESTEP_NOT_A_TABLE" => false }
+}

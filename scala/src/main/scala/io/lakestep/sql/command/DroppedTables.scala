@@ -1,0 +1,46 @@
+package io.lakestep.sql.command
+
+import java.sql.Timestamp
+
+import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.execution.command.LeafRunnableCommand
+import org.apache.spark.sql.types.{LongType, StringType, TimestampType}
+
+import io.lakestep.catalog.DroppedTables
+
+/** `UNDROP TABLE`: the table that was dropped last under a name has it again; outside a transaction at once. */
+final case class UndropTable(name: Seq[String]) extends LeafRunnableCommand {
+  override val output: Seq[Attribute] = Nil
+
+  override def run(session: SparkSession): Seq[Row] = {
+    DroppedTables.undrop(session, name)
+    Nil
+  }
+}
+
+/** `SHOW DROPPED TABLES`: those that transactions have dropped, and that no name stands for, newest first. */
+final case class ShowDroppedTables() extends TransactionCommand {
+
+  override val output: Seq[Attribute] = Columns(
+    "schema" -> StringType,
+    "table" -> StringType,
+    "path" -> StringType,
+    "dropped_at" -> TimestampType,
+    "user" -> StringType,
+    "transaction_id" -> StringType,
+    "entry" -> LongType
+  )
+
+  override def run(session: SparkSession): Seq[Row] = DroppedTables.of(session).map { dropped =>
+    Row(
+      dropped.key.schema,
+      dropped.key.name.orNull,
+      dropped.table.path.fold("")(_.uri),
+      new Timestamp(dropped.timeMs),
+      dropped.user,
+      dropped.transaction,
+      dropped.entry
+    )
+  }
+}
