@@ -1,4 +1,4 @@
-"""Each statement that changes a name: as plain Spark and Delta do it, or as if it had never been."""
+"""Each statement that changes a name: as plain Spark and Delta do it, or never."""
 
 import itertools
 
@@ -16,6 +16,7 @@ def other(spark):
     return spark.newSession()
 
 
+@pytest.mark.sliced("catalog", "names")
 @pytest.mark.parametrize("name", CASES)
 def test_a_name_is_changed_by_commit_or_never(spark, other, tmp_path, name):
     case = CASES[name]

@@ -1,4 +1,4 @@
-"""Names that several clients change or use: what a transaction has met stays, or COMMIT conflicts."""
+"""Names that several clients change: what a transaction has met stays, or COMMIT conflicts."""
 
 import pytest
 

@@ -58,14 +58,13 @@ def test_nobody_sees_one_table_under_both_names_or_a_name_missing(spark, reads):
         try:
             while len(seen) < reads and not failures:
                 seen.extend(reader(session))
-        except BaseException as failure:  # noqa: BLE001
+        except BaseException as failure:
             failures.append(failure)
 
     try:
         sessions = [spark.newSession() for _ in READERS]
         threads = [
-            threading.Thread(target=read, args=pair)
-            for pair in zip(READERS, sessions, strict=True)
+            threading.Thread(target=read, args=pair) for pair in zip(READERS, sessions, strict=True)
         ]
         for thread in threads:
             thread.start()

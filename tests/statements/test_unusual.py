@@ -250,7 +250,7 @@ def test_overwriting_save_as_table_in_another_format_is_refused_before_the_table
     spark.sql(f"CREATE TABLE {name} USING {made} AS SELECT id FROM range(2)")
     try:
         begin(spark)
-        with pytest.raises(Exception, match="NOT_DELTA|CREATE_TABLE|NOT_A_DELTA_TABLE"):
+        with pytest.raises(Exception, match=r"NOT_DELTA|CREATE_TABLE|NOT_A_DELTA_TABLE"):
             spark.range(9).write.format(written).mode("overwrite").saveAsTable(name)
         rollback(spark)
         assert numbers(spark, name) == [0, 1]

@@ -3,6 +3,7 @@
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from transactions import abandon, begin, commit, rollback
 
@@ -59,7 +60,10 @@ CASES = {
         ["CREATE TABLE {s}.t (id INT, v STRING) USING delta LOCATION '{folder}/{s}/t'", ROWS]
     ),
     "name what is there": Names(
-        ["CREATE TABLE {s}.u USING delta LOCATION '{folder}/{s}/t'", "DELETE FROM {s}.u WHERE id=1"],
+        [
+            "CREATE TABLE {s}.u USING delta LOCATION '{folder}/{s}/t'",
+            "DELETE FROM {s}.u WHERE id=1",
+        ],
         [
             "CREATE TABLE {s}.t (id INT, v STRING) USING delta LOCATION '{folder}/{s}/t'",
             ROWS,
@@ -73,7 +77,9 @@ CASES = {
     "create or replace as select": Names(
         ["CREATE OR REPLACE TABLE {s}.t USING delta AS SELECT 7 AS other"], TABLE
     ),
-    "replace": Names(["REPLACE TABLE {s}.t (z INT) USING delta", "INSERT INTO {s}.t VALUES (5)"], TABLE),
+    "replace": Names(
+        ["REPLACE TABLE {s}.t (z INT) USING delta", "INSERT INTO {s}.t VALUES (5)"], TABLE
+    ),
     "replace as select": Names(["REPLACE TABLE {s}.t USING delta AS SELECT 'x' AS z"], TABLE),
     "drop": Names(["DROP TABLE {s}.t"], TABLE),
     "drop purge": Names(["DROP TABLE {s}.t PURGE"], TABLE),
@@ -84,7 +90,9 @@ CASES = {
     "create and drop": Names(
         [T, ROWS, "CREATE TABLE {s}.u USING delta AS SELECT * FROM {s}.t", "DROP TABLE {s}.t"]
     ),
-    "rename": Names(["INSERT INTO {s}.t VALUES (3, 'c')", "ALTER TABLE {s}.t RENAME TO {s}.u"], TABLE),
+    "rename": Names(
+        ["INSERT INTO {s}.t VALUES (3, 'c')", "ALTER TABLE {s}.t RENAME TO {s}.u"], TABLE
+    ),
     "swap": Names(
         [
             "ALTER TABLE {s}.t RENAME TO {s}.old",
@@ -184,8 +192,8 @@ def run(spark, steps, schema, folder):
 
 
 OF_ONE_SYSTEM = re.compile(
-    r"Created|Last Access|Owner|Location|Catalog|Database|Namespace|Statistics|Table$|Type$|View Cat"
-    r"|View Current|View SQL|Root Location"
+    r"Created|Last Access|Owner|Location|Catalog|Database|Namespace|Statistics|Table$|Type$"
+    r"|View Cat|View Current|View SQL|Root Location"
 )
 
 
@@ -209,7 +217,7 @@ def picture(spark, schema):
             for key in ("format", "partitionColumns", "clusteringColumns", "numFiles", "properties")
         }
 
-    result = {}
+    result: dict[str, Any] = {}
     for one in sorted(row[0] for row in spark.sql("SHOW SCHEMAS").collect()):
         if not one.startswith(schema):
             continue
