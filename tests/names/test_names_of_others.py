@@ -2,7 +2,7 @@
 
 import pytest
 
-from transactions import abandon, begin, commit, flush, refused, rollback
+from transactions import abandon, begin, commit, condition_of, flush, refused, rollback
 
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
 
@@ -245,3 +245,46 @@ def test_of_two_that_bring_a_table_back_one_does(spark, other, schema):
     spark.sql("DROP TABLE t")
     with refused("LAKESTEP_NO_DROPPED_TABLE"):
         spark.sql("UNDROP TABLE t")
+
+
+def test_bad_input_changes_nothing_and_the_transaction_goes_on(spark, other, schema):
+    make(spark, "t", 1)
+    begin(spark)
+    make(spark, "u", 2)
+    spark.sql(f"CREATE SCHEMA {schema}_s")
+    spark.sql(f"CREATE VIEW {schema}_s.w AS SELECT 1 AS v")
+    for statement, condition in (
+        (f"DROP SCHEMA {schema}_s", "LAKESTEP_SCHEMA_NOT_EMPTY"),
+        (f"ALTER TABLE t RENAME TO {schema}_s.t", "LAKESTEP_RENAME_TO_OTHER_SCHEMA"),
+        ("ALTER TABLE t RENAME TO u", "TABLE_OR_VIEW_ALREADY_EXISTS"),
+        ("CREATE TABLE t (v INT) USING delta", "TABLE_OR_VIEW_ALREADY_EXISTS"),
+        ("DROP TABLE nothing", "TABLE_OR_VIEW_NOT_FOUND"),
+        ("DROP VIEW t", None),
+        ("DROP SCHEMA nothing", "SCHEMA_NOT_FOUND"),
+        (f"CREATE SCHEMA {schema}_s", "SCHEMA_ALREADY_EXISTS"),
+        ("CREATE TABLE nothing.t (v INT) USING delta", "SCHEMA_NOT_FOUND"),
+        ("REPLACE TABLE nothing (v INT) USING delta", "TABLE_OR_VIEW_NOT_FOUND"),
+        ("CREATE VIEW t AS SELECT 1 AS v", "TABLE_OR_VIEW_ALREADY_EXISTS"),
+        ("CREATE VIEW w AS SELECT * FROM nothing", "TABLE_OR_VIEW_NOT_FOUND"),
+        ("CREATE TABLE `../t` (v INT) USING delta", None),
+        ("CREATE TABLE `a\u0000b` (v INT) USING delta", None),
+    ):
+        with pytest.raises(Exception) as raised:
+            spark.sql(statement)
+        assert condition is None or condition_of(raised.value) == condition, statement
+    assert names(spark) == ["t", "u"]
+    commit(spark)
+    assert names(other) == ["t", "u"]
+    assert (value(other, "t"), value(other, "u")) == ([1], [2])
+    spark.sql(f"DROP SCHEMA {schema}_s CASCADE")
+
+
+def test_odd_names_are_names(spark, other, schema):
+    odd = ["wi th", "a'b", "ünï", "x" * 100, "select"]
+    begin(spark)
+    for number, name in enumerate(odd):
+        make(spark, f"`{name}`", number)
+    assert [value(spark, f"`{name}`") for name in odd] == [[n] for n in range(len(odd))]
+    assert names(other) == []
+    commit(spark)
+    assert [value(other, f"`{name}`") for name in odd] == [[n] for n in range(len(odd))]

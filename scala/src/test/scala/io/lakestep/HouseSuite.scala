@@ -31,6 +31,7 @@ final class HouseSuite extends AnyFunSuite {
     s"$Ours/commit",
     EngineRoom,
     s"$Ours/overlay",
+    s"$Ours/names",
     s"$Ours/transaction",
     s"$Ours/catalog",
     s"$Ours/sql/guard",

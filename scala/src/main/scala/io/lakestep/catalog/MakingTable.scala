@@ -29,7 +29,9 @@ private[catalog] final class MakingTable(
    */
   def folder(schema: URI): URI = {
     val base = new Path(new Path(schema), own)
-    transaction.overlayOfNew(new Path(base, target.name), conf).getParent.toUri
+    val overlay = transaction.overlayOfNew(new Path(base, target.name), conf)
+    transaction.names.makes(OverlayPath.parse(overlay).base)
+    overlay.getParent.toUri
   }
 
   private lazy val own = transaction.names.folderOfNewTable(transaction.id)

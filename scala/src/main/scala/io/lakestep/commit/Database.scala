@@ -8,8 +8,8 @@ import io.lakestep.{Clock, Errors, Ids}
 import io.lakestep.log.{DeletionVectors, MadeFiles, StateReader, TableRef}
 import io.lakestep.storage.ObjectStores
 import io.lakestep.timeline.{
-  AbortEntry, Aborting, CommitEntry, Completed, Conflict, DroppedTable, EntryStatus, NameChange,
-  NameKey, NamedObject, Timeline, TimelineEntry, TimelineView
+  AbortEntry, Aborting, AtOnce, CommitEntry, Completed, Conflict, DroppedTable, EntryStatus,
+  NameChange, NameKey, NamedObject, Timeline, TimelineEntry, TimelineView
 }
 
 /**
@@ -357,7 +357,7 @@ object Database {
       ids,
       options.putAttempts,
       options.checkpointInterval,
-      new Timeline.AtOnce {
+      new AtOnce {
         override def apply[A, B](items: Vector[A])(work: A => B): Vector[B] =
           options.publishExecutor.all(items)(work)
       }

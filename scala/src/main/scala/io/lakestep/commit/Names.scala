@@ -24,24 +24,27 @@ private[commit] final case class TouchedNames(changes: Vector[NameChange], paths
 private[commit] final class Names(env: Environment) {
   import env.{timeline, clock, options, safeguards}
 
-  def touched(work: ToOrder): TouchedNames = {
-    val reads = if (work.txn.isSerializable) work.reads.map(_.path.uri) else Vector.empty
-    TouchedNames(work.names, (work.staged.map(_.table.path.uri) ++ reads).toSet)
-  }
-
   /** 14 (c): an entry after the snapshot has changed one of them; or the metastore says something else. */
-  def conflict(work: ToOrder, view: TimelineView): Option[Conflict] =
+  def conflict(
+      txn: BegunTransaction,
+      ours: TouchedNames,
+      view: TimelineView): Option[Conflict] =
     if (!safeguards.checksNames) None
-    else {
-      val ours = touched(work)
-      since(work.txn, view).flatMap { status =>
+    else
+      since(txn, view).flatMap { status =>
         status.entry match {
-          case c: CommitEntry if !status.outcome.exists(_.isInstanceOf[Aborting]) =>
-            c.names.find(ours.meets(_)).map(conflict(_, c))
+          case c: CommitEntry =>
+            c.names.find(ours.meets(_)).filterNot(_ => isAborting(status)).map(conflict(_, c))
           case _ => None
         }
-      }.nextOption().orElse(foreign(work, view))
-    }
+      }.nextOption().orElse(foreign(ours.changes, view))
+
+  /** Of an entry that is no longer in memory the end was not read. */
+  private def isAborting(status: EntryStatus): Boolean = {
+    val known =
+      if (status.outcome.isDefined) status else timeline.status(status.entry.number)
+    known.outcome.exists(_.isInstanceOf[Aborting])
+  }
 
   /** What every entry after a snapshot has made of names, in order; asks the store for old ones alone. */
   def since(txn: BegunTransaction, view: TimelineView): Iterator[EntryStatus] =
@@ -61,14 +64,15 @@ private[commit] final class Names(env: Environment) {
   )
 
   /** The metastore says something else than what the transaction has met there. */
-  private def foreign(work: ToOrder, view: TimelineView): Option[Conflict] =
-    if (work.names.isEmpty) None
+  private def foreign(changes: Vector[NameChange], view: TimelineView): Option[Conflict] =
+    if (changes.isEmpty) None
     else {
       if (view.snapshot.names.unapplied.nonEmpty) applyPending(view)
+      val isKnown = changes.forall(c => options.catalogs.has(c.key.metastore))
       val pending = timeline.known.snapshot.names.pending
-      work.names.find { c =>
+      changes.find { c =>
         val now = pending.getOrElse(c.key, options.catalogs.find(c.key))
-        !NamedObject.areSame(now, c.before)
+        !isKnown || !NamedObject.areSame(now, c.before)
       }.map(c => Conflict(Rule.NameChanged, c.key.toString, "", operation = Some("by others")))
     }
 

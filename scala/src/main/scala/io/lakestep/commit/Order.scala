@@ -18,7 +18,14 @@ private[commit] final case class ToOrder(
     staged: Vector[Staged],
     reads: Vector[ReadTable],
     names: Vector[NameChange],
-    known: KnownCommits)
+    known: KnownCommits) {
+
+  /** Of tables that were only read where that counts. */
+  def touched: TouchedNames = {
+    val read = if (txn.isSerializable) reads.map(_.path.uri) else Vector.empty
+    TouchedNames(names, (staged.map(_.table.path.uri) ++ read).toSet)
+  }
+}
 
 private[commit] sealed trait Ordered
 
@@ -120,7 +127,7 @@ private[commit] final class Order(
   private def stillHolds(work: ToOrder, found: Found, view: TimelineView): Boolean = {
     val logs = found.staged.map(_.binding.log).toSet ++ found.validated.reads.map(_.log)
     val isUnbound = found.validated.reads.exists(_.log.isEmpty)
-    val ours = names.touched(work)
+    val ours = work.touched
     def touches(entry: CommitEntry) =
       entry.tables.exists(table => logs(table.log)) || ours.meets(entry)
     !safeguards.looksAgain || !isUnbound && found.next >= view.first &&
@@ -140,7 +147,7 @@ private[commit] final class Order(
     val startedMs = clock.steadyMs()
     for {
       _ <- gaveUp.toLeft(())
-      _ <- names.conflict(work, timeline.known).toLeft(())
+      _ <- names.conflict(work.txn, work.touched, timeline.known).toLeft(())
       validated <- Right(()).flatMap(_ => early.getOrElse(validate(work)))
       merged = work.staged.zip(validated.written).map { case (s, c) => s.copy(changes = c.changes) }
       fresh = merged.zip(work.staged).collect { case (m, s) if m.changes ne s.changes => m }
@@ -167,7 +174,7 @@ private[commit] final class Order(
     }.flatten
     val written = work.staged.map(_.binding.log).toSet
     val logs = written ++ read
-    val ours = names.touched(work)
+    val ours = work.touched
     val touching = view.unfinished.filter { e =>
       e.tables.exists(t => logs(t.log)) || ours.meets(e) ||
       safeguards.helpsReads && e.reads.exists(r => written(r.log))

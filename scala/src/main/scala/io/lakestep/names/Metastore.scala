@@ -32,7 +32,7 @@ private[lakestep] final class Metastore(catalog: => ExternalCatalog, conf: => Co
   /** The id, which this call stores when there is none. */
   def id: String = Metastore.id(catalog)
 
-  override def has(metastore: String): Boolean = Metastore.known(catalog).contains(metastore)
+  override def has(metastore: String): Boolean = Metastore.stored(catalog).contains(metastore)
 
   override def find(key: NameKey): Option[NamedObject] = key.name match {
     case Some(name) => Metastore.table(catalog, key.schema, name).map(Definition.of)
@@ -132,7 +132,11 @@ private[lakestep] object Metastore {
   private val ids = Collections.synchronizedMap(new WeakHashMap[ExternalCatalog, String])
 
   /** The id, when the metastore has one. */
-  def known(catalog: ExternalCatalog): Option[String] = Option(ids.get(catalog)).orElse {
+  def known(catalog: ExternalCatalog): Option[String] =
+    Option(ids.get(catalog)).orElse(stored(catalog))
+
+  /** As it is now: of two clients that store the first at once, one must learn of the other's. */
+  private def stored(catalog: ExternalCatalog): Option[String] = {
     val found =
       try schema(catalog, Default).flatMap(_.properties.get(IdProperty))
       catch { case NonFatal(_) => None }
@@ -140,7 +144,7 @@ private[lakestep] object Metastore {
     found
   }
 
-  /** Of two that store one at once the last has stored it: who reads it after that knows. */
+  /** The id, which this call stores when there is none. */
   def id(catalog: ExternalCatalog): String = known(catalog).getOrElse {
     val default = catalog.getDatabase(Default)
     val made = default.properties.getOrElse(IdProperty, UUID.randomUUID.toString.replace("-", ""))

@@ -199,10 +199,25 @@ private[lakestep] final class TransactionNames(
   def folderOfNewTable(transaction: String): String =
     s"${TransactionNames.Folder}${transaction.take(13)}-${folders.incrementAndGet()}"
 
-  /** Whether the transaction has given a table a name, and taken it away again. */
-  def isNameless(base: Path): Boolean =
-    base.getParent.getName.startsWith(TransactionNames.Folder) &&
-      !state.tables.values.flatten.exists(_.storage.locationUri.exists(new Path(_) == base))
+  /** Whether a name is still that of the table at a path. */
+  def isOf(name: TableIdentifier, base: Path): Boolean =
+    state.tables.get(TableName.of(name)).forall {
+      _.exists(_.storage.locationUri.exists(new Path(_) == base))
+    }
+
+  private val made = ConcurrentHashMap.newKeySet[Path]
+
+  /** A managed table lies there, in a folder that the transaction has made for it. */
+  def makes(base: Path): Unit = {
+    made.add(base)
+    ()
+  }
+
+  def hasMade(base: Path): Boolean = made.contains(base)
+
+  /** Whether the transaction has given such a table a name, and taken it away again. */
+  def isNameless(base: Path): Boolean = hasMade(base) &&
+    !state.tables.values.flatten.exists(_.storage.locationUri.exists(new Path(_) == base))
 }
 
 private[lakestep] object TransactionNames {

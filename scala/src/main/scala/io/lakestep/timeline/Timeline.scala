@@ -29,7 +29,7 @@ final class Timeline(
     ids: Ids,
     putAttempts: Int,
     interval: Int,
-    atOnce: Timeline.AtOnce = Timeline.OneByOne) {
+    atOnce: AtOnce = AtOnce.OneByOne) {
   import Timeline._
 
   private val folder = s"$root/timeline"
@@ -331,11 +331,8 @@ final class Timeline(
 
   /** Puts that what entry `number` has made of names is in the metastores. Whoever is late finds it done. */
   def putApplied(number: Long, entryHash: String, timeMs: Long): Unit = {
-    val file = appliedFile(number)
-    store.putIfAbsent(file, TimelineCodec.encodeApplied(number, entryHash, timeMs)) match {
-      case PutOutcome.Unknown(cause) if !store.exists(file) => throw unclear(file, cause)
-      case _ => learn(_.withApplied(number))
-    }
+    putOnce(appliedFile(number), TimelineCodec.encodeApplied(number, entryHash, timeMs))
+    learn(_.withApplied(number))
   }
 
   /** Whether somebody has put that. */
@@ -345,13 +342,14 @@ final class Timeline(
     isThere
   }
 
-  def putRequested(requested: Requested): Unit = {
-    val file = requestedFile(requested.id)
-    store.putIfAbsent(file, TimelineCodec.encode(requested)) match {
+  def putRequested(requested: Requested): Unit =
+    putOnce(requestedFile(requested.id), TimelineCodec.encode(requested))
+
+  private def putOnce(file: String, bytes: Array[Byte]): Unit =
+    store.putIfAbsent(file, bytes) match {
       case PutOutcome.Unknown(cause) if !store.exists(file) => throw unclear(file, cause)
       case _ => ()
     }
-  }
 
   def requested(id: String): Option[Requested] =
     store.get(requestedFile(id)).map(TimelineCodec.decodeRequested(requestedFile(id), _))
@@ -387,15 +385,6 @@ final class Timeline(
 
 object Timeline {
 
-  /** The same work on many things, at once or one after another; throws the first failure. */
-  trait AtOnce {
-    def apply[A, B](items: Vector[A])(work: A => B): Vector[B]
-  }
-
-  object OneByOne extends AtOnce {
-    override def apply[A, B](items: Vector[A])(work: A => B): Vector[B] = items.map(work)
-  }
-
   /** How many entries are read at once. */
   private val Most = 64
 
@@ -404,7 +393,6 @@ object Timeline {
 
   /** Features that this code knows; an unknown required one is refused. */
   val Features: Set[String] = Set.empty
-
   private val EntryName = """(\d{20})\.json""".r
   private val RequestedName = """(t[0-9a-f]{32})\.json""".r
 

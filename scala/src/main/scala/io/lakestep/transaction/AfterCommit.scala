@@ -40,7 +40,7 @@ private[transaction] object AfterCommit {
     putChecksums(session, transaction, tables)
     putCheckpoints(session, transaction, tables)
     if (CatalogUpdate.isOn(session))
-      for (t <- tables; name <- t.table.identifier)
+      for (t <- tables; name <- t.table.identifier if transaction.names.isOf(name, t.table.base))
         DeltaHousekeeping.logged(s"The metastore's copy of the schema of $name is not up to date")(
           CatalogUpdate(session, name, t.table.base)
         )

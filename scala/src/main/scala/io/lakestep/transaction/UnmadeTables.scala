@@ -6,7 +6,6 @@ import java.nio.file.{Files, Paths}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
-import io.lakestep.names.TransactionNames
 import io.lakestep.overlay.StagingFolder
 import io.lakestep.storage.{HadoopStores, TemporaryFiles}
 
@@ -53,8 +52,7 @@ private[transaction] final class UnmadeTables(
       }
       val own = staging.getParent
       val temporary = new Path(own, TemporaryFiles.Folder)
-      val around =
-        Vector(table.base.getParent).filter(_.getName.startsWith(TransactionNames.Folder))
+      val around = Vector(table.base.getParent).filter(_ => transaction.names.hasMade(table.base))
       val all = ofFiles ++ Vector(staging, temporary, own, log, table.base) ++ around
       all.distinct.sortBy(-_.depth).foreach { folder =>
         try

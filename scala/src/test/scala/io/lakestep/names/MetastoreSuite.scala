@@ -171,6 +171,40 @@ final class MetastoreSuite extends AnyFunSuite {
     assert(s.places == Map("b" -> "b", "n" -> "theirs"))
   }
 
+  /** As Hive before 3.0, which keeps where a schema lies, and one that keeps no property. */
+  private class Forgetful(base: ExternalCatalog) extends ExternalCatalogCalls(base) {
+    override def alterDatabase(schema: CatalogDatabase): Unit = ()
+  }
+
+  test("a schema that would take files along stays, until its folder is empty") {
+    val s = new Scene
+    val entry = s.entry(
+      NameChange(NameKey(s.id, "e", None), s.schema("e"), None)
+    )
+    val file = Files.createFile(Files.createDirectories(s.folder.resolve("e")).resolve("kept"))
+    val refused = intercept[LakestepException] {
+      new Metastore(new Forgetful(s.catalog), s.conf)(entry)
+    }
+    assert(refused.getCondition == "LAKESTEP_SCHEMA_FOLDER_NOT_EMPTY")
+    assert(Files.exists(file) && s.catalog.databaseExists("e"))
+    Files.delete(file)
+    assert(new Metastore(new Forgetful(s.catalog), s.conf)(entry).isEmpty)
+    assert(!s.catalog.databaseExists("e"))
+  }
+
+  test("a metastore that keeps no id takes part in no transaction that changes names") {
+    val catalog = new InMemoryCatalog(new SparkConf, new Configuration)
+    val folder = Files.createTempDirectory("metastore").toUri
+    catalog.createDatabase(
+      CatalogDatabase("default", "", folder, Map.empty),
+      ignoreIfExists = false
+    )
+    val refused = intercept[LakestepException] {
+      new Metastore(new Forgetful(catalog), new Configuration).id
+    }
+    assert(refused.getCondition == "LAKESTEP_METASTORE_WITHOUT_ID")
+  }
+
   test("a metastore is known by what is stored in it") {
     val (one, other) = (new Scene, new Scene)
     assert(one.id != other.id)

@@ -77,7 +77,7 @@ object CatalogueCondition {
   }
 
   private def isOurs(name: LogicalPlan): Boolean = name match {
-    case ResolvedIdentifier(catalog, _) => catalog.isInstanceOf[TransactionalCatalog]
+    case name: ResolvedIdentifier => name.catalog.isInstanceOf[TransactionalCatalog]
     case namespace: ResolvedNamespace => namespace.catalog.isInstanceOf[TransactionalCatalog]
     case _ => false
   }

@@ -36,7 +36,9 @@ trait GuardedSpark extends BeforeAndAfterAll { self: Suite =>
     .config("spark.sql.catalog.procedures", classOf[elsewhere.ProcedureInCatalog].getName)
     .withExtensions { extensions =>
       extensions.injectCheckRule(_ => plan => { analysed.add(plan); () })
-      new TransactionGuard(_ => open, _ => false).inject(extensions)
+      val guard = new TransactionGuard(_ => open, _ => false)
+      extensions.injectHintResolutionRule(guard.atStart(_))
+      guard.inject(extensions)
     }
     .getOrCreate()
     .asInstanceOf[classic.SparkSession]

