@@ -2,6 +2,8 @@ package io.lakestep.catalog
 
 import java.util.{HashMap => JHashMap, Map => JMap, Set => JSet}
 
+import scala.annotation.nowarn
+
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
@@ -217,6 +219,7 @@ private[catalog] final class StagedInTransaction(
   override def capabilities(): JSet[TableCapability] = staged.capabilities()
   override def name(): String = staged.name()
   override def columns(): Array[Column] = staged.columns()
+  @nowarn("cat=deprecation") override def schema(): StructType = staged.schema()
   override def partitioning(): Array[Transform] = staged.partitioning()
   override def properties(): JMap[String, String] = staged.properties()
 }
