@@ -1,0 +1,188 @@
+package io.lakestep.commit
+
+import scala.collection.mutable
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.lakestep.Json
+import io.lakestep.log.TableRef
+import io.lakestep.timeline.{CommitEntry, NameChange, NameKey, NamedObject, Rule}
+
+/** Names between clients: who has one, who makes it, and what it stands for meanwhile. */
+final class NamesSuite extends AnyFunSuite {
+
+  /** A metastore that several clients have, or not. */
+  private class Shared {
+    val names: mutable.Map[NameKey, NamedObject] = mutable.Map.empty
+    var asked = 0
+
+    def client(id: String = "m", works: Boolean = true): Catalogs = new Catalogs {
+      override def has(metastore: String): Boolean = metastore == id
+      override def find(key: NameKey): Option[NamedObject] = names.get(key)
+      override def apply(entry: CommitEntry): Vector[Throwable] = {
+        asked += 1
+        if (!works) throw new IllegalStateException("the metastore is away")
+        entry.names.filter(c => has(c.key.metastore)).foreach { c =>
+          if (NamedObject.areSame(names.get(c.key), c.before)) names.updateWith(c.key)(_ => c.after)
+        }
+        Vector.empty
+      }
+    }
+  }
+
+  private class Scene {
+    val lake: Lake = Lake.inMemory()
+    val store = new Shared
+    for (name <- Seq("A", "B")) {
+      lake.create(name, s"${name.toLowerCase}1")
+      store.names(key(name)) = named(name)
+    }
+
+    def key(name: String): NameKey = NameKey("m", "s", Some(name))
+    def named(table: String): NamedObject =
+      NamedObject(NamedObject.Table, Some(TableRef(lake.path(table).uri)), Json.obj())
+
+    def drop(name: String): NameChange = NameChange(key(name), Some(named(name)), None)
+    def make(name: String, table: String): NameChange =
+      NameChange(key(name), None, Some(named(table)))
+
+    def client(
+        catalogs: Catalogs = store.client(),
+        observer: CommitSteps = CommitSteps.Silent,
+        safeguards: Safeguards = Safeguards.all,
+        interval: Int = 64): Database = lake.client(
+      observer,
+      options = Lake.Forgetful.copy(catalogs = catalogs, checkpointInterval = interval),
+      safeguards = safeguards
+    )
+
+    def rename(db: Database, from: String, to: String, table: String): CommitOutcome =
+      commit(
+        db,
+        NameChange(key(from), Some(named(table)), None),
+        NameChange(key(to), None, Some(named(table)))
+      )
+
+    def commit(db: Database, changes: NameChange*): CommitOutcome = {
+      val txn = lake.begin(db)
+      db.commit(txn, Nil, Nil, changes.toVector)
+    }
+
+    def places: Map[String, String] = store.names.map { case (k, o) =>
+      k.name.getOrElse("") -> o.path.fold("")(_.uri.split('/').last)
+    }.toMap
+  }
+
+  private def isCommitted(outcome: CommitOutcome) = outcome.isInstanceOf[CommitOutcome.Committed]
+
+  private def rule(outcome: CommitOutcome): Option[Rule] = outcome match {
+    case CommitOutcome.Conflicted(conflict, _) => Some(conflict.rule)
+    case _ => None
+  }
+
+  test("an entry may change names alone; of two that change one name the first has it") {
+    val s = new Scene
+    val (one, other) = (s.client(), s.client())
+    val (first, second) = (s.lake.begin(one), s.lake.begin(other))
+    assert(isCommitted(one.commit(first, Nil, Nil, Vector(s.make("N", "A")))))
+    assert(rule(other.commit(
+      second,
+      Nil,
+      Nil,
+      Vector(s.make("N", "B"))
+    )).contains(Rule.NameChanged))
+    assert(s.places("N") == "A")
+    // What the metastore says counts, too, whoever has changed it.
+    s.store.names.remove(s.key("A"))
+    assert(rule(s.commit(one, s.drop("A"))).contains(Rule.NameChanged))
+  }
+
+  test("a schema conflicts with what is inside") {
+    val s = new Scene
+    val (one, other) = (s.client(), s.client())
+    val (first, second) = (s.lake.begin(one), s.lake.begin(other))
+    assert(isCommitted(one.commit(first, Nil, Nil, Vector(s.make("N", "A")))))
+    val schema = NamedObject(NamedObject.Schema, Some(TableRef("/s")), Json.obj())
+    s.store.names(NameKey("m", "s", None)) = schema
+    val dropped = NameChange(NameKey("m", "s", None), Some(schema), None)
+    assert(rule(other.commit(second, Nil, Nil, Vector(dropped))).contains(Rule.NameChanged))
+  }
+
+  for (isChecked <- Seq(true, false))
+    test(s"rows for a table that was dropped meanwhile, where that is looked at: $isChecked") {
+      val s = new Scene
+      val writer = s.client(safeguards = Safeguards.all.copy(checksNames = isChecked))
+      val txn = s.lake.begin(writer)
+      s.lake.stage(txn, "A", 0, s.lake.add("a2"))
+      assert(isCommitted(s.commit(s.client(), s.drop("A"))))
+      val outcome = writer.commit(txn, Seq(s.lake.written("A", 0)))
+      assert(rule(outcome).contains(Rule.NameChanged) == isChecked)
+      assert(isCommitted(outcome) == !isChecked)
+    }
+
+  test(
+    "names of an entry whose owner died are made by the next BEGIN that has the metastore, once"
+  ) {
+    for (step <- Seq("ordered", "beforeNames", "namesMade")) {
+      val s = new Scene
+      val dying = s.client(observer = new CommitSteps {
+        private def die(at: String): Unit = if (at == step) throw new Crash
+        override def ordered(entry: CommitEntry): Unit = die("ordered")
+        override def beforeNames(entry: CommitEntry): Unit = die("beforeNames")
+        override def namesMade(entry: CommitEntry): Unit = die("namesMade")
+      })
+      intercept[Crash] { s.rename(dying, "A", "C", "A"); () }
+      // One that has another metastore makes nothing, and knows what is owed.
+      val elsewhere = s.client(s.store.client(id = "other"))
+      val txn = s.lake.begin(elsewhere)
+      val owed = elsewhere.namesBefore(txn, refreshes = false)
+      assert(owed == Map(s.key("A") -> None, s.key("C") -> Some(s.named("A"))), step)
+      val broken = s.client(s.store.client(works = false))
+      s.lake.begin(broken)
+      val made = s.store.asked
+      assert(s.places.contains("C") == (step == "namesMade"), step)
+      val next = s.client()
+      assert(next.namesBefore(s.lake.begin(next), refreshes = false).isEmpty, step)
+      assert(s.places == Map("B" -> "B", "C" -> "A"), step)
+      s.lake.begin(s.client())
+      s.lake.begin(next)
+      assert(s.store.asked == made + 1, step)
+    }
+  }
+
+  test(
+    "a transaction sees names as they were at its snapshot, also far back and over checkpoints"
+  ) {
+    val s = new Scene
+    val db = s.client(interval = 4)
+    val txn = s.lake.begin(db)
+    (1 to 20).foreach { n =>
+      val (from, to) = if (n % 2 == 1) ("A", "C") else ("C", "A")
+      assert(isCommitted(s.rename(db, from, to, "A")), n)
+    }
+    assert(isCommitted(s.commit(db, s.drop("B"))))
+    val stood = db.namesBefore(txn, refreshes = true)
+    assert(stood(s.key("A")).contains(s.named("A")) && stood(s.key("C")).isEmpty)
+    assert(stood(s.key("B")).contains(s.named("B")))
+    assert(rule(db.commit(txn, Nil, Nil, Vector(s.drop("A")))).contains(Rule.NameChanged))
+    // Who comes new begins at a checkpoint, and knows what was dropped.
+    assert(s.client(interval = 4).dropped().map(d => (d.key, d.entry)) == Vector((s.key("B"), 21L)))
+    assert(isCommitted(s.commit(db, NameChange(s.key("D"), None, Some(s.named("B"))))))
+    assert(s.client(interval = 4).dropped().isEmpty)
+  }
+
+  test("names that change after every lost number are looked at again") {
+    val s = new Scene
+    var raced = false
+    val racing = s.client(observer = new CommitSteps {
+      override def beforeOrder(entry: CommitEntry): Unit = if (!raced) {
+        raced = true
+        assert(isCommitted(s.commit(s.client(), s.drop("A"))))
+      }
+    })
+    val txn = s.lake.begin(racing)
+    s.lake.stage(txn, "A", 0, s.lake.add("a2"))
+    val outcome = racing.commit(txn, Seq(s.lake.written("A", 0)))
+    assert(rule(outcome).contains(Rule.NameChanged))
+  }
+}
