@@ -2,50 +2,10 @@
 
 import pytest
 
-from transactions import abandon, begin, commit, condition_of, flush, refused, rollback
+from name_steps import conflicting, make, names, value
+from transactions import begin, commit, condition_of, refused, rollback
 
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
-
-CONFLICT = "LAKESTEP_CONFLICT.NAME_CHANGED"
-
-
-@pytest.fixture
-def schema(spark, other, request):
-    name = f"names_{abs(hash(request.node.name)) % 10**8}"
-    spark.sql(f"CREATE SCHEMA {name}")
-    for session in (spark, other):
-        session.sql(f"USE {name}")
-    yield name
-    for session in (spark, other):
-        abandon(session)
-        session.sql("USE default")
-    spark.sql(f"DROP SCHEMA IF EXISTS {name} CASCADE")
-
-
-@pytest.fixture(scope="module")
-def other(spark):
-    return spark.newSession()
-
-
-def make(spark, name, value):
-    spark.sql(f"CREATE TABLE {name} USING delta AS SELECT {value} AS v")
-
-
-def value(spark, name):
-    return [row[0] for row in spark.sql(f"SELECT v FROM {name}").collect()]
-
-
-def names(spark):
-    return [row["tableName"] for row in spark.sql("SHOW TABLES").collect()]
-
-
-def conflicting(spark, *parts):
-    with refused(CONFLICT, "40001") as raised:
-        spark.sql("COMMIT")
-    for part in parts:
-        assert part in str(raised.value)
-    abandon(spark)
-    flush(spark)
 
 
 @pytest.mark.parametrize("isolation", ["SNAPSHOT", "SERIALIZABLE"])

@@ -8,6 +8,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.delta.sources.DeltaSourceUtils
 
+import io.lakestep.Errors
 import io.lakestep.names.TableName
 import io.lakestep.overlay.OverlayPath
 import io.lakestep.transaction.Transaction
@@ -28,6 +29,8 @@ private[catalog] final class MakingTable(
    * table that was never made, or was dropped, is in nobody's way.
    */
   def folder(schema: URI): URI = {
+    if (target.name.getBytes("UTF-8").length > 255 || target.name.exists(c => c == '/' || c < ' '))
+      throw Errors("LAKESTEP_NAME_IS_NO_FOLDER", "name" -> target.name)
     val base = new Path(new Path(schema), own)
     val overlay = transaction.overlayOfNew(new Path(base, target.name), conf)
     transaction.names.makes(OverlayPath.parse(overlay).base)

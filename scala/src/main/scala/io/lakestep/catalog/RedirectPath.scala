@@ -26,10 +26,15 @@ object RedirectPath {
 
   /** Where others have staged a table, or left its folder, there is none yet. */
   private def found(session: SparkSession, path: String, options: Map[String, String]) =
-    try apply(session, path, options)
+    try apply(session, path, options).filter(isTable(session, _))
     catch {
       case e: LakestepException if e.getCondition == "LAKESTEP_NOT_A_TABLE" => None
     }
+
+  /** A folder inside a table may be a table of its own. */
+  private def isTable(session: SparkSession, overlay: String): Boolean =
+    Transactions.open(session).flatMap(_.table(new Path(overlay)))
+      .forall(_.overlay == new Path(overlay))
 
   /**
    * The overlay of the Delta table that `path` lies in, with what follows the table's root (a

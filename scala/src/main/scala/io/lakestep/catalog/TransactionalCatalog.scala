@@ -25,7 +25,8 @@ import org.apache.spark.sql.delta.lakestep.SparkInternals
 import io.lakestep.{Errors, RuntimeContract}
 import io.lakestep.names.TableName
 import io.lakestep.overlay.OverlayPath
-import io.lakestep.transaction.Transactions
+import io.lakestep.storage.{HadoopStores, TemporaryFiles}
+import io.lakestep.transaction.{BasePath, Transactions}
 
 /**
  * Delta's catalog, with the open transaction in front of it: while a session has one, every Delta
@@ -153,8 +154,10 @@ class TransactionalCatalog extends DeltaCatalog {
 
   private def making[T](ident: Identifier, properties: JMap[String, String])(
       make: (Identifier, JMap[String, String]) => T): T =
-    if (!Transactions.isOpen(spark)) make(ident, properties)
-    else {
+    if (!Transactions.isOpen(spark)) {
+      refuseFolderOfAnother(ident, properties)
+      make(ident, properties)
+    } else {
       refuseOtherFormat(ident, properties)
       val located = new JHashMap[String, String](properties)
       for {
@@ -180,6 +183,36 @@ class TransactionalCatalog extends DeltaCatalog {
     TableName.of(spark.sessionState.catalog.qualifyIdentifier(
       TableIdentifier(ident.name, ident.namespace.lastOption)
     ))
+
+  /**
+   * A table that a transaction has renamed stays where it is: in the folder where Spark would put a new one
+   * of its old name, and where Delta takes over a table that it finds.
+   */
+  private def refuseFolderOfAnother(ident: Identifier, properties: JMap[String, String]): Unit =
+    if (!isPathIdentifier(ident) && !properties.containsKey(TableCatalog.PROP_LOCATION)) {
+      val catalog = spark.sessionState.catalog
+      val name = TableIdentifier(ident.name, ident.namespace.lastOption)
+      val conf = spark.sessionState.newHadoopConf()
+      for {
+        schema <- ident.namespace.lastOption
+        if catalog.databaseExists(schema) && !catalog.tableExists(name)
+        folder = new Path(catalog.defaultTablePath(name))
+        log = new Path(folder, TemporaryFiles.LogFolder)
+        if HadoopStores.hasFolder(folder.getFileSystem(conf), log)
+        place = BasePath.canonical(folder, conf)
+        other <- catalog.externalCatalog.getTablesByName(
+          catalog.qualifyIdentifier(name).database.get,
+          catalog.listTables(schema).map(_.table)
+        ).find(t =>
+          t.storage.locationUri.exists(l => BasePath.canonical(new Path(l), conf) == place)
+        )
+      } throw Errors(
+        "LAKESTEP_FOLDER_OF_ANOTHER_TABLE",
+        "table" -> ident.toString,
+        "folder" -> folder.toString,
+        "other" -> other.identifier.unquotedString
+      )
+    }
 
   private def refuseOtherFormat(ident: Identifier, properties: JMap[String, String]): Unit = {
     val provider = Option(properties.get(TableCatalog.PROP_PROVIDER))

@@ -14,6 +14,9 @@ trait Catalogs {
   /** What a name stands for now. */
   def find(key: NameKey): Option[NamedObject]
 
+  /** Names of tables, views and functions in a schema. */
+  def inside(schema: NameKey): Set[String]
+
   /**
    * Makes the changes of names that an entry holds, of the metastores that this client has, in their order.
    *
@@ -33,6 +36,7 @@ object Catalogs {
   object None extends Catalogs {
     override def has(metastore: String): Boolean = false
     override def find(key: NameKey): Option[NamedObject] = scala.None
+    override def inside(schema: NameKey): Set[String] = Set.empty
     override def apply(entry: CommitEntry): Vector[Throwable] = Vector.empty
   }
 }

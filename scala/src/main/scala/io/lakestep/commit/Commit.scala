@@ -7,7 +7,7 @@ import scala.util.control.NonFatal
 
 import io.lakestep.Json
 import io.lakestep.log.{LogCommit, TableRef}
-import io.lakestep.timeline.{NameChange, TimelineCodec}
+import io.lakestep.timeline.TimelineCodec
 
 /**
  * Step 4 of a transaction, then `Order` and `Finish`.
@@ -19,17 +19,17 @@ private[commit] final class Commit(
     env: Environment,
     bindings: Bindings,
     finish: Finish,
-    names: Names) {
+    ofOthers: Names) {
   import env.{timeline, observer}
 
   private val stage = new Stage(env, bindings)
-  private val order = new Order(env, bindings, finish, stage, names)
+  private val order = new Order(env, bindings, finish, stage, ofOthers)
 
   def apply(
       txn: BegunTransaction,
       tables: Seq[WrittenTable],
       reads: Seq[ReadTable],
-      changes: Vector[NameChange]): CommitOutcome = {
+      names: TouchedNames): CommitOutcome = {
     val staged =
       try Right(stage(txn, tables.toVector))
       catch { case NonFatal(e) => Left(e) }
@@ -40,7 +40,7 @@ private[commit] final class Commit(
     (written, ended.orElse(gone)) match {
       case (_, Some(conflict)) => CommitOutcome.Conflicted(conflict)
       case (Left(cause), None) => throw cause
-      case (Right(Vector()), None) if changes.isEmpty => CommitOutcome.NothingToCommit
+      case (Right(Vector()), None) if names.changes.isEmpty => CommitOutcome.NothingToCommit
       case (Right(all), None) =>
         // What takes its own change back has still been read.
         val unchanged =
@@ -50,7 +50,7 @@ private[commit] final class Commit(
         stage.persist(txn, all, first = () => timeline.refresh()) match {
           case Some(conflict) => CommitOutcome.Conflicted(conflict)
           case None =>
-            order(ToOrder(txn, all, read, changes, new KnownCommits), timeline.known) match {
+            order(ToOrder(txn, all, read, names, new KnownCommits), timeline.known) match {
               case placed: Ordered.Placed => publish(placed)
               case Ordered.Conflicting(conflict) => CommitOutcome.Conflicted(conflict)
               case Ordered.Unclear(cause) => CommitOutcome.Unknown(cause)

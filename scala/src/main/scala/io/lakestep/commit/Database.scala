@@ -154,13 +154,15 @@ final class Database private[lakestep] (
    *
    * @param reads tables that were only read; they count under SERIALIZABLE
    * @param changes what is made of names once the transaction is committed
+   * @param readNames names that it depends on (SERIALIZABLE)
    */
   def commit(
       txn: BegunTransaction,
       tables: Seq[WrittenTable],
       reads: Seq[ReadTable] = Nil,
-      changes: Vector[NameChange] = Vector.empty): CommitOutcome = {
-    val outcome = commits(txn, tables, reads, changes)
+      changes: Vector[NameChange] = Vector.empty,
+      readNames: Set[NameKey] = Set.empty): CommitOutcome = {
+    val outcome = commits(txn, tables, reads, TouchedNames(changes, readNames, Set.empty))
     outcome match {
       case CommitOutcome.NothingToCommit => discard(txn, tables.map(_.path))
       case _: CommitOutcome.Committed => options.afterwards(Seq(() => timeline.checkpoint()))

@@ -2,16 +2,25 @@ package io.lakestep.commit
 
 import scala.util.control.NonFatal
 
+import io.lakestep.Json
 import io.lakestep.timeline.{
   Aborting, CommitEntry, Conflict, EntryStatus, NameChange, NameKey, NamedObject, Rule, TimelineView
 }
 
-/** What a transaction changes names of, or relies on a name for. */
-private[commit] final case class TouchedNames(changes: Vector[NameChange], paths: Set[String]) {
+/**
+ * What a transaction changes names of, and relies on names for.
+ *
+ * @param read names that it depends on
+ * @param paths tables that it writes, or has read where that counts
+ */
+private[commit] final case class TouchedNames(
+    changes: Vector[NameChange],
+    read: Set[NameKey],
+    paths: Set[String]) {
   def meets(entry: CommitEntry): Boolean = entry.names.exists(meets)
 
   def meets(theirs: NameChange): Boolean =
-    changes.exists(_.key.meets(theirs.key)) || moves(theirs)
+    changes.exists(_.key.meets(theirs.key)) || read(theirs.key) || moves(theirs)
 
   /** Their change takes a name from a table that we write, or that what we read depends on. */
   private def moves(theirs: NameChange): Boolean = {
@@ -72,8 +81,18 @@ private[commit] final class Names(env: Environment) {
       val pending = timeline.known.snapshot.names.pending
       changes.find { c =>
         val now = pending.getOrElse(c.key, options.catalogs.find(c.key))
-        !isKnown || !NamedObject.areSame(now, c.before)
+        !isKnown || differs(now, c) || c.after.isEmpty && c.key.name.isEmpty &&
+        (options.catalogs.inside(c.key) -- changes.flatMap(_.key.name)).nonEmpty
       }.map(c => Conflict(Rule.NameChanged, c.key.toString, "", operation = Some("by others")))
+    }
+
+  private def differs(now: Option[NamedObject], change: NameChange): Boolean =
+    !NamedObject.areSame(now, change.before) || now.exists { one =>
+      // Another table at the same place; another property of the same schema.
+      change.before.exists { other =>
+        !one.isAsOld(other) || one.kind == NamedObject.Schema &&
+        Json.canonical(one.definition) != Json.canonical(other.definition)
+      }
     }
 
   /** Makes what finished entries hold and nobody has made yet, oldest first. Never throws. */

@@ -6,7 +6,7 @@ import scala.util.control.NonFatal
 import io.lakestep.{Json, LakestepException}
 import io.lakestep.log.NetChanges
 import io.lakestep.storage.PutOutcome
-import io.lakestep.timeline.{CommitEntry, Conflict, NameChange, Rule, TimelineCodec, TimelineView}
+import io.lakestep.timeline.{CommitEntry, Conflict, Rule, TimelineCodec, TimelineView}
 
 /**
  * What a transaction brings to the order point.
@@ -17,13 +17,13 @@ private[commit] final case class ToOrder(
     txn: BegunTransaction,
     staged: Vector[Staged],
     reads: Vector[ReadTable],
-    names: Vector[NameChange],
+    names: TouchedNames,
     known: KnownCommits) {
 
   /** Of tables that were only read where that counts. */
   def touched: TouchedNames = {
     val read = if (txn.isSerializable) reads.map(_.path.uri) else Vector.empty
-    TouchedNames(names, (staged.map(_.table.path.uri) ++ read).toSet)
+    names.copy(paths = (staged.map(_.table.path.uri) ++ read).toSet)
   }
 }
 
@@ -102,7 +102,7 @@ private[commit] final class Order(
     } match {
       case Left(conflict) => Ordered.Conflicting(conflict)
       case Right(found) =>
-        val entry = entryOf(work.txn, view, found.staged, found.validated, work.names)
+        val entry = entryOf(work.txn, view, found.staged, found.validated, work.names.changes)
         place(entry, options.putAttempts, None, isContested = tries > 1) match {
           case Put.Ours(isDurable, atHead) =>
             Ordered.Placed(entry, found.staged.map(_.changes), isDurable, atHead, tries)

@@ -19,7 +19,7 @@ import io.lakestep.timeline.NamedObject
 
 /**
  * Tables, views and schemas of a Spark catalog, as an entry holds them. What a metastore adds by itself
- * (times, statistics, the version of Spark) is left out.
+ * (other times, statistics, the version of Spark) is left out.
  */
 private[lakestep] object Definition {
 
@@ -33,6 +33,7 @@ private[lakestep] object Definition {
       val columns = node.putArray("partitionColumns")
       table.partitionColumnNames.foreach(columns.add(_))
     }
+    if (!isView) node.put(NamedObject.Created, table.createTime / 1000)
     put(node, "storageProperties", table.storage.properties)
     put(node, "properties", table.properties.filterNot(p => Volatile(p._1)))
     table.viewText.foreach(node.put("viewText", _))
@@ -49,7 +50,7 @@ private[lakestep] object Definition {
   def of(schema: CatalogDatabase): NamedObject = {
     val node = Json.obj().put("location", schema.locationUri.toString)
     node.put("comment", schema.description)
-    put(node, "properties", schema.properties)
+    put(node, "properties", schema.properties - Metastore.IdProperty)
     NamedObject(NamedObject.Schema, Some(ref(schema.locationUri)), node)
   }
 
@@ -65,6 +66,8 @@ private[lakestep] object Definition {
       ),
       schema = DataType.fromJson(node.get("schema").asText).asInstanceOf[StructType],
       provider = text(node, "provider"),
+      createTime =
+        Option(node.get(NamedObject.Created)).fold(System.currentTimeMillis)(_.asLong * 1000),
       partitionColumnNames = Option(node.get("partitionColumns")).fold(Seq.empty[String]) {
         _.elements.asScala.map(_.asText).toSeq
       },

@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.catalog.{
   CatalogDatabase, CatalogTable, CatalogTableType, ExternalCatalog
 }
 
-import io.lakestep.Errors
+import io.lakestep.{Errors, LakestepException}
 import io.lakestep.commit.Catalogs
 import io.lakestep.timeline.{CommitEntry, NameChange, NameKey, NamedObject}
 
@@ -52,10 +52,18 @@ private[lakestep] final class Metastore(catalog: => ExternalCatalog, conf: => Co
     val now = find(change.key)
     val isUnmoved = NamedObject.areSame(change.before, change.after)
     if (NamedObject.areSame(now, change.after) && !isUnmoved) None
-    else if (NamedObject.areSame(now, change.before)) {
-      change.key.name.fold(makeSchema(change))(makeTable(change, _))
-      None
-    } else Some(taken(entry, change, now))
+    else if (NamedObject.areSame(now, change.before))
+      if (change.key.name.isEmpty && change.after.isEmpty && inside(change.key).nonEmpty)
+        Some(taken(entry, change, now))
+      else
+        try {
+          change.key.name.fold(makeSchema(change))(makeTable(change, _))
+          None
+        } catch {
+          // Not again by whoever comes next: names that were made may have been changed by then.
+          case e: LakestepException => Some(e)
+        }
+    else Some(taken(entry, change, now))
   }
 
   private def makeTable(change: NameChange, name: String): Unit = {
@@ -84,13 +92,22 @@ private[lakestep] final class Metastore(catalog: => ExternalCatalog, conf: => Co
   private def makeSchema(change: NameChange): Unit = (change.before, change.after) match {
     case (None, Some(made)) =>
       catalog.createDatabase(Definition.schema(change.key.schema, made), ignoreIfExists = true)
-    case (Some(_), Some(now)) => catalog.alterDatabase(Definition.schema(change.key.schema, now))
+    case (Some(_), Some(now)) =>
+      val schema = Definition.schema(change.key.schema, now)
+      val own =
+        catalog.getDatabase(schema.name).properties.view.filterKeys(_ == Metastore.IdProperty)
+      catalog.alterDatabase(schema.copy(properties = schema.properties ++ own))
     case _ =>
       Metastore.schema(catalog, change.key.schema).foreach { there =>
         keepingTables(there)
         catalog.dropDatabase(change.key.schema, ignoreIfNotExists = true, cascade = false)
       }
   }
+
+  override def inside(schema: NameKey): Set[String] =
+    if (Metastore.schema(catalog, schema.schema).isEmpty) Set.empty
+    else
+      (catalog.listTables(schema.schema) ++ catalog.listFunctions(schema.schema, "*")).toSet
 
   /** Hive and the in-memory catalog delete the folder, in which tables may lie that were dropped. */
   private def keepingTables(schema: CatalogDatabase): Unit = {

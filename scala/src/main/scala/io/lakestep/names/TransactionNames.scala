@@ -3,6 +3,8 @@ package io.lakestep.names
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.{AtomicInteger, AtomicReference}
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.catalog.{CatalogDatabase, CatalogTable, ExternalCatalog}
@@ -60,9 +62,14 @@ private[lakestep] final class TransactionNames(
     Option(metTables.get(name)).getOrElse {
       val now = Metastore.table(base, name.schema, name.name)
       // The first touch of a Delta table reads the timeline.
-      val stood = atSnapshot(base, name, now, isNew = !now.exists(isDelta))
+      val stood =
+        if (now.isEmpty && isOfPaths(name.schema)) None
+        else atSnapshot(base, name, now, isNew = !now.exists(isDelta))
       Option(metTables.putIfAbsent(name, stood)).getOrElse(stood)
     }
+
+  /** What looks like a schema where a table is named by its path. */
+  private def isOfPaths(schema: String) = schema.equalsIgnoreCase("delta")
 
   private def isDelta(table: CatalogTable) = table.provider.exists(_.equalsIgnoreCase("delta"))
 
@@ -116,9 +123,12 @@ private[lakestep] final class TransactionNames(
   private def metSchema(base: ExternalCatalog, name: String): Option[CatalogDatabase] =
     Option(metSchemas.get(name)).getOrElse {
       val now = Metastore.schema(base, name)
-      val stood = settled(base, now, NameKey(_, name, None), isNew = now.isEmpty) {
-        Definition.schema(name, _)
-      }
+      val stood =
+        if (now.isEmpty && isOfPaths(name)) None
+        else
+          settled(base, now, NameKey(_, name, None), isNew = now.isEmpty) {
+            Definition.schema(name, _)
+          }
       Option(metSchemas.putIfAbsent(name, stood)).getOrElse(stood)
     }
 
@@ -156,6 +166,14 @@ private[lakestep] final class TransactionNames(
     changes.foldLeft(now.toSet) { (names, changed) =>
       names -- changed.keys ++ changed.filter(_._2).keys
     }.toSeq.sorted
+
+  /** Names that statements have met and that are no Delta tables, whose logs tell what others do: views, and nothing. */
+  def read(base: ExternalCatalog): Set[NameKey] = Metastore.known(base).toSet.flatMap {
+    id: String =>
+      metTables.asScala.collect {
+        case (name, there) if !there.exists(isDelta) => NameKey(id, name.schema, Some(name.name))
+      }
+  }
 
   /** The table of a name that the transaction itself has taken away. */
   def droppedHere(base: ExternalCatalog, name: TableName): Option[CatalogTable] =

@@ -35,12 +35,21 @@ final case class NamedObject(kind: String, path: Option[TableRef], definition: O
     case NamedObject.View => s"$kind ${Json.blake3(Json.canonical(definition))}"
     case _ => s"$kind ${path.fold("")(_.uri)}"
   }
+
+  /** Whether nothing tells that another one was made at the same place. */
+  def isAsOld(other: NamedObject): Boolean = {
+    def made(named: NamedObject) = Option(named.definition.get(NamedObject.Created)).map(_.asLong)
+    made(this).forall(one => made(other).forall(_ == one))
+  }
 }
 
 object NamedObject {
   val Table = "table"
   val View = "view"
   val Schema = "schema"
+
+  /** Field of a definition: when the metastore made a table, in seconds. */
+  val Created = "created"
 
   def areSame(one: Option[NamedObject], other: Option[NamedObject]): Boolean =
     one.map(_.identity) == other.map(_.identity)

@@ -220,7 +220,9 @@ object Lifecycle {
         transaction.begun,
         transaction.written,
         transaction.onlyRead,
-        transaction.names.changes(SparkInternals.metastore(session))
+        transaction.names.changes(SparkInternals.metastore(session)),
+        if (transaction.recordsReads) transaction.names.read(SparkInternals.metastore(session))
+        else Set.empty
       )
     } catch {
       case NonFatal(failure) =>

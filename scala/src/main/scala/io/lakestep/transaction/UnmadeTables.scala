@@ -4,7 +4,7 @@ import java.io.IOException
 import java.nio.file.{Files, Paths}
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.{FileSystem, Path}
 
 import io.lakestep.overlay.StagingFolder
 import io.lakestep.storage.{HadoopStores, TemporaryFiles}
@@ -37,6 +37,20 @@ private[transaction] final class UnmadeTables(
   def removeFolders(also: Vector[String]): Unit =
     for (hadoop <- configuration; table <- tables) removeFolders(table, also, hadoop)
 
+  /** Which COMMIT has put before it met a conflict; nobody else has staged anything, or made the table. */
+  private def removeBinding(fs: FileSystem, table: TransactionTable, own: Path, log: Path): Unit = {
+    val binding = new Path(new java.net.URI(table.ref.binding))
+    def names(folder: Path) = fs.listStatus(folder).map(_.getPath.getName).toSet
+    try
+      if (fs.exists(binding) &&
+        (names(own) -- Set(binding.getName, TemporaryFiles.Folder)).forall(_.startsWith(".")) &&
+        names(log) == Set(own.getName)) {
+        fs.delete(binding, false)
+        ()
+      }
+    catch { case _: IOException => () }
+  }
+
   private def removeFolders(
       table: TransactionTable,
       also: Vector[String],
@@ -52,6 +66,7 @@ private[transaction] final class UnmadeTables(
       }
       val own = staging.getParent
       val temporary = new Path(own, TemporaryFiles.Folder)
+      removeBinding(fs, table, own, log)
       val around = Vector(table.base.getParent).filter(_ => transaction.names.hasMade(table.base))
       val all = ofFiles ++ Vector(staging, temporary, own, log, table.base) ++ around
       all.distinct.sortBy(-_.depth).foreach { folder =>

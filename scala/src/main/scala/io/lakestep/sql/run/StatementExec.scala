@@ -154,7 +154,11 @@ final case class CommandStatementExec(
 
   /** A user sees where the table lies, not the path of its overlay. */
   private def withBaseLocation(row: InternalRow): InternalRow = {
-    val index = output.indexWhere(a => TellsPath(a.name) && a.dataType == StringType)
+    val index =
+      if (!output.headOption.exists(_.name == "col_name"))
+        output.indexWhere(a => TellsPath(a.name) && a.dataType == StringType)
+      else if (row.isNullAt(0) || row.getString(0) != "Location") -1
+      else output.indexWhere(_.name == "data_type")
     if (index < 0 || row.isNullAt(index)) row
     else {
       val location = UTF8String.fromString(shown(new Path(row.getString(index))))
