@@ -3,7 +3,7 @@
 import pytest
 
 from name_steps import conflicting, make, names, value
-from transactions import begin, commit, condition_of, refused, rollback
+from transactions import abandon, begin, commit, condition_of, refused, rollback
 
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
 
@@ -239,12 +239,17 @@ def test_bad_input_changes_nothing_and_the_transaction_goes_on(spark, other, sch
     spark.sql(f"DROP SCHEMA {schema}_s CASCADE")
 
 
-def test_odd_names_are_names(spark, other, schema):
-    odd = ["wi th", "a'b", "ünï", "x" * 100, "select"]
+def test_odd_names_are_names_or_leave_nothing(spark, other, schema):
+    odd = ["x" * 200, "select", "T_1", "1"]
     begin(spark)
     for number, name in enumerate(odd):
         make(spark, f"`{name}`", number)
+    for name in ("wi th", "a'b", "a.b", "a/b", "../a", "\U0001f600", "a\tb"):
+        with pytest.raises(Exception) as raised:
+            make(spark, f"`{name}`", 0)
+        assert raised.value.getSqlState() == "42602", name
     assert [value(spark, f"`{name}`") for name in odd] == [[n] for n in range(len(odd))]
     assert names(other) == []
     commit(spark)
+    assert names(other) == sorted(name.lower() for name in odd)
     assert [value(other, f"`{name}`") for name in odd] == [[n] for n in range(len(odd))]
