@@ -177,3 +177,21 @@ def drivers(pool):
 
     yield take
     pool.give_back(lent)
+
+
+@pytest.fixture
+def schema(spark, other, request):
+    name = f"names_{abs(hash(request.node.name)) % 10**8}"
+    spark.sql(f"CREATE SCHEMA {name}")
+    for session in (spark, other):
+        session.sql(f"USE {name}")
+    yield name
+    for session in (spark, other):
+        transactions.abandon(session)
+        session.sql("USE default")
+    spark.sql(f"DROP SCHEMA IF EXISTS {name} CASCADE")
+
+
+@pytest.fixture(scope="module")
+def other(spark):
+    return spark.newSession()
