@@ -1,5 +1,7 @@
 """Names that several clients change: what a transaction has met stays, or COMMIT conflicts."""
 
+from typing import Any
+
 import pytest
 
 from name_steps import conflicting, make, names, value
@@ -247,7 +249,8 @@ def test_odd_names_are_names_or_leave_nothing(spark, other, schema):
     for name in ("wi th", "a'b", "a.b", "a/b", "../a", "\U0001f600", "a\tb"):
         with pytest.raises(Exception) as raised:
             make(spark, f"`{name}`", 0)
-        assert raised.value.getSqlState() == "42602", name
+        failure: Any = raised.value
+        assert failure.getSqlState() == "42602", name
     assert [value(spark, f"`{name}`") for name in odd] == [[n] for n in range(len(odd))]
     assert names(other) == []
     commit(spark)
