@@ -23,6 +23,9 @@ import io.lakestep.timeline.NamedObject
  */
 private[lakestep] object Definition {
 
+  /** The property of a schema that holds the id of its metastore, and is no part of what it is. */
+  val IdProperty = "lakestep.metastore"
+
   def of(table: CatalogTable): NamedObject = {
     val isView = table.tableType == CatalogTableType.VIEW
     val node = Json.obj().put("type", table.tableType.name)
@@ -50,7 +53,7 @@ private[lakestep] object Definition {
   def of(schema: CatalogDatabase): NamedObject = {
     val node = Json.obj().put("location", schema.locationUri.toString)
     node.put("comment", schema.description)
-    put(node, "properties", schema.properties - Metastore.IdProperty)
+    put(node, "properties", schema.properties - IdProperty)
     NamedObject(NamedObject.Schema, Some(ref(schema.locationUri)), node)
   }
 

@@ -95,7 +95,7 @@ private[lakestep] final class Metastore(catalog: => ExternalCatalog, conf: => Co
     case (Some(_), Some(now)) =>
       val schema = Definition.schema(change.key.schema, now)
       val own =
-        catalog.getDatabase(schema.name).properties.view.filterKeys(_ == Metastore.IdProperty)
+        catalog.getDatabase(schema.name).properties.view.filterKeys(_ == Definition.IdProperty)
       catalog.alterDatabase(schema.copy(properties = schema.properties ++ own))
     case _ =>
       Metastore.schema(catalog, change.key.schema).foreach { there =>
@@ -139,7 +139,6 @@ private[lakestep] final class Metastore(catalog: => ExternalCatalog, conf: => Co
 
 private[lakestep] object Metastore {
 
-  val IdProperty = "lakestep.metastore"
   private val Default = "default"
 
   /** What a user is told of it. */
@@ -155,7 +154,7 @@ private[lakestep] object Metastore {
   /** As it is now: of two clients that store the first at once, one must learn of the other's. */
   private def stored(catalog: ExternalCatalog): Option[String] = {
     val found =
-      try schema(catalog, Default).flatMap(_.properties.get(IdProperty))
+      try schema(catalog, Default).flatMap(_.properties.get(Definition.IdProperty))
       catch { case NonFatal(_) => None }
     found.foreach(ids.put(catalog, _))
     found
@@ -164,10 +163,13 @@ private[lakestep] object Metastore {
   /** The id, which this call stores when there is none. */
   def id(catalog: ExternalCatalog): String = known(catalog).getOrElse {
     val default = catalog.getDatabase(Default)
-    val made = default.properties.getOrElse(IdProperty, UUID.randomUUID.toString.replace("-", ""))
-    catalog.alterDatabase(default.copy(properties = default.properties + (IdProperty -> made)))
+    val made =
+      default.properties.getOrElse(Definition.IdProperty, UUID.randomUUID.toString.replace("-", ""))
+    catalog.alterDatabase(default.copy(properties =
+      default.properties + (Definition.IdProperty -> made)
+    ))
     known(catalog).getOrElse(
-      throw Errors("LAKESTEP_METASTORE_WITHOUT_ID", "property" -> IdProperty)
+      throw Errors("LAKESTEP_METASTORE_WITHOUT_ID", "property" -> Definition.IdProperty)
     )
   }
 

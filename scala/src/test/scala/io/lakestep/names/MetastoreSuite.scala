@@ -211,7 +211,9 @@ final class MetastoreSuite extends AnyFunSuite {
     assert(one.id != other.id)
     assert(new Metastore(new Dying(one.catalog, 0), one.conf).has(one.id))
     assert(!new Metastore(one.catalog, one.conf).has(other.id))
-    assert(one.catalog.getDatabase("default").properties.get(Metastore.IdProperty).contains(one.id))
+    assert(
+      one.catalog.getDatabase("default").properties.get(Definition.IdProperty).contains(one.id)
+    )
   }
 
   test("what an entry holds of a table, a view or a schema is all that there is to make it again") {
