@@ -19,7 +19,7 @@ import org.apache.spark.sql.types.StructType
 
 import io.lakestep.{Errors, LakestepConf}
 import io.lakestep.commit.Database
-import io.lakestep.names.{TableName, TransactionNames}
+import io.lakestep.names.{Metastore, NameState, TableName, TransactionNames}
 import io.lakestep.overlay.OverlayPath
 import io.lakestep.transaction.{Databases, SessionState, Transaction, Transactions}
 
@@ -76,11 +76,17 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
   private def in[T](inside: TransactionNames => T)(outside: => T): T =
     names.fold(outside)(inside)
 
+  /** Whether COMMIT can say whose names these are is known at the statement. */
+  private def change(names: TransactionNames)(next: NameState => NameState): Unit = {
+    Metastore.id(base)
+    names.change(next)
+  }
+
   // Schemas.
 
   override def createDatabase(schema: CatalogDatabase, ignoreIfExists: Boolean): Unit =
     in { n =>
-      if (n.schema(base, schema.name).isEmpty) n.change(_.set(schema.name, Some(schema)))
+      if (n.schema(base, schema.name).isEmpty) change(n)(_.set(schema.name, Some(schema)))
       else if (!ignoreIfExists)
         throw new org.apache.spark.sql.catalyst.analysis.DatabaseAlreadyExistsException(schema.name)
     }(super.createDatabase(schema, ignoreIfExists))
@@ -99,7 +105,7 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
             "objects" -> (inside ++ functions.map(_ + "()")).sorted.take(10).mkString(", ")
           )
         inside.foreach(table => refuseOther(getTable(name, table)))
-        n.change(state =>
+        change(n)(state =>
           inside.foldLeft(state)((s, t) => s.set(TableName(name, t), None)).set(name, None)
         )
       }
@@ -108,7 +114,7 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
   override def alterDatabase(schema: CatalogDatabase): Unit =
     in { n =>
       requireDbExists(schema.name)
-      n.change(_.set(schema.name, Some(schema)))
+      change(n)(_.set(schema.name, Some(schema)))
     }(super.alterDatabase(schema))
 
   override def getDatabase(name: String): CatalogDatabase =
@@ -139,7 +145,7 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
       requireDbExists(name.schema)
       if (n.table(base, name).isEmpty) {
         refuseOther(table)
-        n.change(_.set(name, Some(ofBase(table))))
+        change(n)(_.set(name, Some(ofBase(table))))
       } else if (!ignoreIfExists) throw new TableAlreadyExistsException(name.schema, name.name)
     }(super.createTable(table, ignoreIfExists))
 
@@ -152,7 +158,7 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
       n.table(base, TableName(schema, table)) match {
         case Some(there) =>
           refuseOther(there)
-          n.change(_.set(TableName(schema, table), None))
+          change(n)(_.set(TableName(schema, table), None))
         case None if ignoreIfNotExists =>
         case None => throw new NoSuchTableException(schema, table)
       }
@@ -165,14 +171,14 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
         throw new TableAlreadyExistsException(schema, to)
       refuseOther(there)
       val named = there.copy(identifier = TableIdentifier(to, Some(schema)))
-      n.change(_.set(TableName(schema, from), None).set(TableName(schema, to), Some(named)))
+      change(n)(_.set(TableName(schema, from), None).set(TableName(schema, to), Some(named)))
     }(super.renameTable(schema, from, to))
 
   override def alterTable(table: CatalogTable): Unit =
     in { n =>
       val name = TableName(table.database, table.identifier.table)
       refuseOther(required(n, name.schema, name.name))
-      n.change(_.set(name, Some(ofBase(table))))
+      change(n)(_.set(name, Some(ofBase(table))))
     }(super.alterTable(table))
 
   override def alterTableDataSchema(schema: String, table: String, data: StructType): Unit =
@@ -192,7 +198,7 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
 
   private def alter(names: TransactionNames, schema: String, table: String)(
       next: CatalogTable => CatalogTable): Unit =
-    names.change(_.set(
+    change(names)(_.set(
       TableName(schema, table),
       Some(next(required(names, schema, table)))
     ))

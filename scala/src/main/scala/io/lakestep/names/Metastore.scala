@@ -162,15 +162,15 @@ private[lakestep] object Metastore {
 
   /** The id, which this call stores when there is none. */
   def id(catalog: ExternalCatalog): String = known(catalog).getOrElse {
-    val default = catalog.getDatabase(Default)
-    val made =
-      default.properties.getOrElse(Definition.IdProperty, UUID.randomUUID.toString.replace("-", ""))
-    catalog.alterDatabase(default.copy(properties =
-      default.properties + (Definition.IdProperty -> made)
-    ))
-    known(catalog).getOrElse(
-      throw Errors("LAKESTEP_METASTORE_WITHOUT_ID", "property" -> Definition.IdProperty)
-    )
+    def refusal(cause: Throwable) =
+      Errors.caused("LAKESTEP_METASTORE_WITHOUT_ID", cause, "property" -> Definition.IdProperty)
+    try {
+      val default = catalog.getDatabase(Default)
+      val made = UUID.randomUUID.toString.replace("-", "")
+      val property = Definition.IdProperty -> made
+      catalog.alterDatabase(default.copy(properties = default.properties + property))
+    } catch { case NonFatal(cause) => throw refusal(cause) }
+    known(catalog).getOrElse(throw refusal(null))
   }
 
   def table(catalog: ExternalCatalog, schema: String, name: String): Option[CatalogTable] =
