@@ -256,3 +256,19 @@ def test_odd_names_are_names_or_leave_nothing(spark, other, schema):
     commit(spark)
     assert names(other) == sorted(name.lower() for name in odd)
     assert [value(other, f"`{name}`") for name in odd] == [[n] for n in range(len(odd))]
+
+
+def test_a_table_that_others_make_later_is_not_there_yet(spark, other, schema):
+    begin(spark)
+    begin(other)
+    make(other, "later", 1)
+    make(other, "swapped", 1)
+    commit(other)
+    for _ in range(2):
+        with refused("TABLE_OR_VIEW_NOT_FOUND"):
+            spark.sql("SELECT * FROM later")
+    with refused("TABLE_OR_VIEW_NOT_FOUND"):
+        spark.sql("INSERT INTO swapped VALUES (2)")
+    assert names(spark) == []
+    commit(spark)
+    assert value(spark, "later") == [1]

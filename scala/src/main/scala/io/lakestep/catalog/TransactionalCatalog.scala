@@ -3,11 +3,12 @@ package io.lakestep.catalog
 import java.util.{HashMap => JHashMap, Map => JMap, Set => JSet}
 
 import scala.annotation.nowarn
+import scala.util.Try
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
-import org.apache.spark.sql.catalyst.analysis.AnalysisContext
+import org.apache.spark.sql.catalyst.analysis.{AnalysisContext, NoSuchTableException}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -90,16 +91,16 @@ class TransactionalCatalog extends DeltaCatalog {
       .flatMap { transaction =>
         val path = new Path(table.location)
         val conf = spark.sessionState.newHadoopConf()
-        val overlay = transaction.overlayOf(path, conf, Some(table.identifier))
-        val isRead = overlay.flatMap(transaction.table(_)).exists(_.pinned.log.isDefined)
+        // One that was made since BEGIN has no version to be pinned.
+        val overlay = Try(transaction.overlayOf(path, conf, Some(table.identifier)))
+        val isRead = overlay.toOption.flatten.flatMap(transaction.table(_))
+          .exists(_.pinned.log.isDefined)
+        val name = TableName.of(table.identifier)
         // Since BEGIN others may have given the name to another table.
-        transaction.names.confirm(
-          SparkInternals.metastore(spark),
-          TableName.of(table.identifier),
-          isRead
-        ) match {
-          case None => overlay
-          case Some(other) =>
+        transaction.names.confirm(SparkInternals.metastore(spark), name, isRead) match {
+          case None => overlay.get
+          case Some(None) => throw new NoSuchTableException(name.schema, name.name)
+          case Some(Some(other)) =>
             transaction.overlayOf(new Path(other.location), conf, Some(other.identifier))
         }
       }

@@ -82,19 +82,23 @@ private[lakestep] final class TransactionNames(
       Definition.table(TableIdentifier(name.name, Some(name.schema)), _)
     }
 
+  private val confirmed = ConcurrentHashMap.newKeySet[TableName]
+
   /**
-   * To be called when a Delta table has been pinned that a name was resolved to: the table that the name
-   * stood for, if that is another one.
+   * To be called when a Delta table has been pinned that a name was resolved to, or could not be: what the
+   * name stood for, if that is something else.
    *
    * @param isRead whether the timeline was read for the pin
    */
-  def confirm(base: ExternalCatalog, name: TableName, isRead: Boolean): Option[CatalogTable] =
-    if (state.tables.contains(name)) None
+  def confirm(
+      base: ExternalCatalog,
+      name: TableName,
+      isRead: Boolean): Option[Option[CatalogTable]] =
+    if (state.tables.contains(name) || !confirmed.add(name)) None
     else {
       val met = Option(metTables.get(name)).flatten
       val stood = atSnapshot(base, name, met, isNew = !isRead)
-      if (stood.map(Definition.of(_).identity) == met.map(Definition.of(_).identity)) None
-      else {
+      Option.when(stood.map(Definition.of(_).identity) != met.map(Definition.of(_).identity)) {
         metTables.put(name, stood)
         stood
       }
