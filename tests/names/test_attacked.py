@@ -34,6 +34,8 @@ def test_a_schema_in_which_others_make_something_is_not_dropped_by_half(spark, o
     make(spark, f"{schema}_s.a", 1)
     begin(spark)
     spark.sql(f"DROP SCHEMA {schema}_s CASCADE")
+    # Of the same name, and in another schema.
+    make(spark, "extra", 3)
     make(other, f"{schema}_s.extra", 2)
     conflicting(spark)
     assert value(spark, f"{schema}_s.a") == [1]

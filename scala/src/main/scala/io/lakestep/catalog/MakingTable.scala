@@ -6,7 +6,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
-import org.apache.spark.sql.delta.sources.DeltaSourceUtils
+import org.apache.spark.sql.delta.DeltaTableUtils
 
 import io.lakestep.Errors
 import io.lakestep.names.TableName
@@ -41,7 +41,7 @@ private[catalog] final class MakingTable(
 
   def overlaid(table: CatalogTable): CatalogTable =
     if (TableName(table.database, table.identifier.table) != target ||
-      !table.provider.exists(DeltaSourceUtils.isDeltaDataSourceName)) table
+      !DeltaTableUtils.isDeltaTable(table)) table
     else {
       val base = new Path(table.location)
       val overlay =

@@ -9,12 +9,14 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.{
-  AnalysisContext, NoSuchDatabaseException, NoSuchTableException, TableAlreadyExistsException
+  AnalysisContext, DatabaseAlreadyExistsException, NoSuchDatabaseException, NoSuchTableException,
+  TableAlreadyExistsException
 }
 import org.apache.spark.sql.catalyst.catalog.{
   CatalogDatabase, CatalogStatistics, CatalogTable, CatalogTableType, ExternalCatalog
 }
 import org.apache.spark.sql.catalyst.util.StringUtils
+import org.apache.spark.sql.delta.DeltaTableUtils
 import org.apache.spark.sql.types.StructType
 
 import io.lakestep.{Errors, LakestepConf}
@@ -42,20 +44,26 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
   private val ofQuery = new ThreadLocal[(WeakReference[AnyRef], TransactionNames)]
 
   /** The session's database, by the settings that tell where it is. */
-  private val found = new AtomicReference(Option.empty[((Option[String], String), Database)])
+  private val found =
+    new AtomicReference(Option.empty[((Option[String], String), Option[Database])])
 
-  /** Nothing where it cannot be read: a statement without a transaction asks for it as little as before. */
+  /**
+   * Nothing where it cannot be read, which is tried once: no statement without a transaction waits for a
+   * store that it does not need.
+   */
   private def database: Option[Database] = {
     val place =
       (session.conf.getOption(LakestepConf.Root.key), session.sessionState.conf.warehousePath)
-    found.get.filter(_._1 == place).map(_._2).orElse(
-      try {
-        val database = Databases.of(session)
-        database.lookForNames()
-        found.set(Some(place -> database))
-        Some(database)
-      } catch { case NonFatal(_) => None }
-    )
+    found.get.filter(_._1 == place).map(_._2).getOrElse {
+      val readable =
+        try {
+          val database = Databases.of(session)
+          database.lookForNames()
+          Some(database)
+        } catch { case NonFatal(_) => None }
+      found.set(Some(place -> readable))
+      readable
+    }
   }
 
   /** A plan is about to be analysed, with what is in force for it and for the views in it. */
@@ -88,7 +96,7 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
     in { n =>
       if (n.schema(base, schema.name).isEmpty) change(n)(_.set(schema.name, Some(schema)))
       else if (!ignoreIfExists)
-        throw new org.apache.spark.sql.catalyst.analysis.DatabaseAlreadyExistsException(schema.name)
+        throw new DatabaseAlreadyExistsException(schema.name)
     }(super.createDatabase(schema, ignoreIfExists))
 
   override def dropDatabase(name: String, ignoreIfNotExists: Boolean, cascade: Boolean): Unit =
@@ -246,9 +254,7 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
     }
 
   private def refuseOther(table: CatalogTable): Unit =
-    if (table.tableType != CatalogTableType.VIEW && !table.provider.exists(
-        _.equalsIgnoreCase("delta")
-      ))
+    if (table.tableType != CatalogTableType.VIEW && !DeltaTableUtils.isDeltaTable(table))
       throw Errors(
         "LAKESTEP_UNSUPPORTED_IN_TRANSACTION.NOT_DELTA",
         "statement" -> "Changing its name",

@@ -11,6 +11,9 @@ trait Catalogs {
   /** Whether this client has the metastore with that id, and may change it. */
   def has(metastore: String): Boolean
 
+  /** As `has`, by what the metastore says now. */
+  def isStill(metastore: String): Boolean
+
   /** What a name stands for now. */
   def find(key: NameKey): Option[NamedObject]
 
@@ -35,6 +38,7 @@ object Catalogs {
   /** Of a client that has none. */
   object None extends Catalogs {
     override def has(metastore: String): Boolean = false
+    override def isStill(metastore: String): Boolean = false
     override def find(key: NameKey): Option[NamedObject] = scala.None
     override def inside(schema: NameKey): Set[String] = Set.empty
     override def apply(entry: CommitEntry): Vector[Throwable] = Vector.empty

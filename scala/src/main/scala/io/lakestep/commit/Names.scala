@@ -77,14 +77,21 @@ private[commit] final class Names(env: Environment) {
     if (changes.isEmpty) None
     else {
       if (view.snapshot.names.unapplied.nonEmpty) applyPending(view)
-      val isKnown = changes.forall(c => options.catalogs.has(c.key.metastore))
+      val isKnown = metastores(changes).forall(options.catalogs.isStill(_))
       val pending = timeline.known.snapshot.names.pending
       changes.find { c =>
         val now = pending.getOrElse(c.key, options.catalogs.find(c.key))
         !isKnown || differs(now, c) || c.after.isEmpty && c.key.name.isEmpty &&
-        (options.catalogs.inside(c.key) -- changes.flatMap(_.key.name)).nonEmpty
+        (options.catalogs.inside(c.key) -- inside(changes, c.key)).nonEmpty
       }.map(c => Conflict(Rule.NameChanged, c.key.toString, "", operation = Some("by others")))
     }
+
+  /** What a transaction changes in a schema. */
+  private def inside(changes: Vector[NameChange], schema: NameKey): Vector[String] =
+    changes.map(_.key).filter(_.schema == schema.schema).flatMap(_.name)
+
+  private def metastores(changes: Vector[NameChange]): Vector[String] =
+    changes.map(_.key.metastore).distinct
 
   private def differs(now: Option[NamedObject], change: NameChange): Boolean =
     !NamedObject.areSame(now, change.before) || now.exists { one =>
@@ -98,7 +105,7 @@ private[commit] final class Names(env: Environment) {
   /** Makes what finished entries hold and nobody has made yet, oldest first. Never throws. */
   def applyPending(view: TimelineView): Unit =
     view.snapshot.names.unapplied.toVector.sortBy(_._1).foreach { case (number, changes) =>
-      if (changes.exists(c => options.catalogs.has(c.key.metastore)))
+      if (metastores(changes).exists(options.catalogs.has(_)))
         timeline.status(number) match {
           case EntryStatus(entry: CommitEntry, hash, _, _) => apply(entry, hash)
           case _ =>
@@ -113,7 +120,7 @@ private[commit] final class Names(env: Environment) {
       made.toVector.flatten.foreach(behind(entry, _))
       env.observer.namesMade(entry)
       if (made.nonEmpty) quietly(entry) {
-        if (entry.names.forall(c => options.catalogs.has(c.key.metastore)))
+        if (metastores(entry.names).forall(options.catalogs.has(_)))
           timeline.putApplied(entry.number, hash, clock.nowMs())
       }
     }
@@ -131,10 +138,7 @@ private[commit] final class Names(env: Environment) {
 
   /** Names that a metastore may show otherwise than they were at a snapshot, with what they stood for. */
   def before(txn: BegunTransaction): Map[NameKey, Option[NamedObject]] = {
-    val later = since(txn, timeline.known).flatMap(_.entry match {
-      case c: CommitEntry => c.names
-      case _ => Vector.empty
-    }).toVector
+    val later = since(txn, timeline.known).flatMap(_.names).toVector
     txn.base.names.pending ++ later.reverseIterator.map(c => c.key -> c.before)
   }
 
@@ -144,15 +148,11 @@ private[commit] final class Names(env: Environment) {
    * @param point the timeline as it was when the query looked its first name up
    */
   def before(point: TimelineView): Map[NameKey, Option[NamedObject]] = {
-    def changes(status: EntryStatus) = status.entry match {
-      case c: CommitEntry => c.names
-      case _ => Vector.empty
-    }
     val (completed, open) = point.after(point.finished).partition(_.isCompleted)
-    val undecided = open.filter(_.outcome.isEmpty).flatMap(changes)
-    val later = timeline.known.after(point.next - 1).flatMap(changes)
+    val undecided = open.filter(_.outcome.isEmpty).flatMap(_.names)
+    val later = timeline.known.after(point.next - 1).flatMap(_.names)
     point.snapshot.names.pending ++
-      completed.flatMap(changes).map(c => c.key -> c.after) ++
+      completed.flatMap(_.names).map(c => c.key -> c.after) ++
       (undecided ++ later).reverseIterator.map(c => c.key -> c.before)
   }
 }

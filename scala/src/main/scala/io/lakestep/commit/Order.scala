@@ -148,7 +148,7 @@ private[commit] final class Order(
     for {
       _ <- gaveUp.toLeft(())
       _ <- names.conflict(work.txn, work.touched, timeline.known).toLeft(())
-      validated <- Right(()).flatMap(_ => early.getOrElse(validate(work)))
+      validated <- early.getOrElse(validate(work))
       merged = work.staged.zip(validated.written).map { case (s, c) => s.copy(changes = c.changes) }
       fresh = merged.zip(work.staged).collect { case (m, s) if m.changes ne s.changes => m }
       _ <- (if (fresh.isEmpty) None else stage.persist(work.txn, fresh)).toLeft(())

@@ -32,7 +32,10 @@ private[lakestep] final class Metastore(catalog: => ExternalCatalog, conf: => Co
   /** The id, which this call stores when there is none. */
   def id: String = Metastore.id(catalog)
 
-  override def has(metastore: String): Boolean = Metastore.stored(catalog).contains(metastore)
+  override def has(metastore: String): Boolean = Metastore.known(catalog).contains(metastore)
+
+  override def isStill(metastore: String): Boolean =
+    Metastore.stored(catalog).contains(metastore)
 
   override def find(key: NameKey): Option[NamedObject] = key.name match {
     case Some(name) => Metastore.table(catalog, key.schema, name).map(Definition.of)

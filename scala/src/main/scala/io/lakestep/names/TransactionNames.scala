@@ -8,6 +8,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.catalog.{CatalogDatabase, CatalogTable, ExternalCatalog}
+import org.apache.spark.sql.delta.DeltaTableUtils
 
 import io.lakestep.timeline.{NameChange, NameKey, NamedObject}
 
@@ -64,14 +65,12 @@ private[lakestep] final class TransactionNames(
       // The first touch of a Delta table reads the timeline.
       val stood =
         if (now.isEmpty && isOfPaths(name.schema)) None
-        else atSnapshot(base, name, now, isNew = !now.exists(isDelta))
+        else atSnapshot(base, name, now, isNew = !now.exists(DeltaTableUtils.isDeltaTable))
       Option(metTables.putIfAbsent(name, stood)).getOrElse(stood)
     }
 
   /** What looks like a schema where a table is named by its path. */
   private def isOfPaths(schema: String) = schema.equalsIgnoreCase("delta")
-
-  private def isDelta(table: CatalogTable) = table.provider.exists(_.equalsIgnoreCase("delta"))
 
   private def atSnapshot(
       base: ExternalCatalog,
@@ -175,7 +174,8 @@ private[lakestep] final class TransactionNames(
   def read(base: ExternalCatalog): Set[NameKey] = Metastore.known(base).toSet.flatMap {
     id: String =>
       metTables.asScala.collect {
-        case (name, there) if !there.exists(isDelta) => NameKey(id, name.schema, Some(name.name))
+        case (name, there) if !there.exists(DeltaTableUtils.isDeltaTable) =>
+          NameKey(id, name.schema, Some(name.name))
       }
   }
 
@@ -184,7 +184,9 @@ private[lakestep] final class TransactionNames(
     if (!state.tables.get(name).contains(None)) None
     else
       metTable(base, name).filter { table =>
-        isDelta(table) && !state.tables.values.flatten.exists(_.storage == table.storage)
+        DeltaTableUtils.isDeltaTable(
+          table
+        ) && !state.tables.values.flatten.exists(_.storage == table.storage)
       }
 
   def change(next: NameState => NameState): Unit = {

@@ -1,5 +1,7 @@
 package io.lakestep.timeline
 
+import java.util.Locale
+
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import io.lakestep.Json
@@ -60,9 +62,9 @@ final case class NameChange(key: NameKey, before: Option[NamedObject], after: Op
 
   /** CREATE, DROP or ALTER, and of what. */
   def verb: String = (before, after) match {
-    case (None, Some(made)) => s"CREATE ${made.kind.toUpperCase}"
-    case (Some(gone), None) => s"DROP ${gone.kind.toUpperCase}"
-    case (_, Some(now)) => s"ALTER ${now.kind.toUpperCase}"
+    case (None, Some(made)) => s"CREATE ${made.kind.toUpperCase(Locale.ROOT)}"
+    case (Some(gone), None) => s"DROP ${gone.kind.toUpperCase(Locale.ROOT)}"
+    case (_, Some(now)) => s"ALTER ${now.kind.toUpperCase(Locale.ROOT)}"
     case _ => "NONE"
   }
 }

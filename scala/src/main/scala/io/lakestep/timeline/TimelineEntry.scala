@@ -188,6 +188,12 @@ final case class EntryStatus(
     case _: CommitEntry => rolledBack.isDefined || outcome.exists(_.isInstanceOf[Completed])
   }
 
+  /** What it makes of names. */
+  def names: Vector[NameChange] = entry match {
+    case c: CommitEntry => c.names
+    case _ => Vector.empty
+  }
+
   def isCompleted: Boolean = outcome.exists(_.isInstanceOf[Completed])
 
   /** With what another reading of the same entry knows of its end in addition. */

@@ -64,8 +64,8 @@ final case class TimelineView private (
 
   /** The newest entry that has changed a name, of those that are known; 0 for none. */
   def lastNames: Long =
-    after(finished).map(_.entry).collect { case c: CommitEntry if c.names.nonEmpty => c.number }
-      .lastOption.getOrElse(snapshot.names.last)
+    after(finished).filter(_.names.nonEmpty).lastOption
+      .fold(snapshot.names.last)(_.entry.number)
 
   /** Recent entries after a snapshot that write a log, in order; with the table's index in each. */
   def writers(log: String, snapshot: Long): Vector[(EntryStatus, CommitEntry, Int)] =

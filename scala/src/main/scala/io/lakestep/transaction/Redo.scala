@@ -55,11 +55,10 @@ private[lakestep] object Redo {
     else
       try
         rerun(transaction, conflict, steps.map(_.before)).filter { r =>
+          val now = transaction.savepoint(SessionEnvironment.of(session))
           // What names meant to the statements that are kept must be what they mean then.
-          transaction.database.timeline.known.lastNames <= transaction.begun.snapshot && {
-            val now = transaction.savepoint(SessionEnvironment.of(session))
-            steps.drop(r.statement).forall(_.before.isSameSession(now))
-          }
+          transaction.database.timeline.known.lastNames <= transaction.begun.snapshot &&
+          steps.drop(r.statement).forall(_.before.isSameSession(now))
         }.flatMap { rerun =>
           attempts.begin()
           val shapesBefore = shapes(transaction)

@@ -19,6 +19,7 @@ final class NamesSuite extends AnyFunSuite {
     def client(id: String = "m", works: Boolean = true): Catalogs = new Catalogs {
       override def has(metastore: String): Boolean = metastore == id
       override def find(key: NameKey): Option[NamedObject] = names.get(key)
+      override def isStill(metastore: String): Boolean = has(metastore)
       override def inside(schema: NameKey): Set[String] = Set.empty
       override def apply(entry: CommitEntry): Vector[Throwable] = {
         asked += 1

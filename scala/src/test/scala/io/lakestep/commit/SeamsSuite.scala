@@ -25,6 +25,7 @@ final class SeamsSuite extends AnyFunSuite {
       catalogs = new Catalogs {
         override def has(metastore: String): Boolean = metastore == "m"
         override def find(key: NameKey): Option[NamedObject] = None
+        override def isStill(metastore: String): Boolean = has(metastore)
         override def inside(schema: NameKey): Set[String] = Set.empty
         override def apply(entry: CommitEntry): Vector[Throwable] = {
           entry.names.foreach(calls += entry.number -> _)
