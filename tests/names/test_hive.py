@@ -3,6 +3,7 @@
 import pytest
 
 from driver import TIMEOUT_S
+from name_steps import names
 from process import Died
 
 SETUP = (
@@ -46,11 +47,11 @@ def seen(spark):
     """All tables and views with their rows, and the schemas."""
     schemas = [row[0] for row in spark.sql("SHOW SCHEMAS").collect()]
     tables = {
-        f"{schema}.{row['tableName']}": [
-            one[0] for one in spark.sql(f"SELECT * FROM {schema}.{row['tableName']}").collect()
+        f"{schema}.{table}": [
+            one[0] for one in spark.sql(f"SELECT * FROM {schema}.{table}").collect()
         ]
         for schema in schemas
-        for row in spark.sql(f"SHOW TABLES IN {schema}").collect()
+        for table in names(spark, schema)
     }
     return {"tables": tables, "schemas": sorted(schemas)}
 

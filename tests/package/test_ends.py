@@ -36,7 +36,8 @@ def test_a_driver_that_ends_leaves_nothing_staged_and_every_checksum(tmp_path, e
     support = str(Path(small_session.__file__).parent)
     environment = os.environ | {"PYTHONPATH": support}
     command = [sys.executable, "-c", PROGRAM, str(tmp_path), end]
-    subprocess.run(command, env=environment, cwd=tmp_path, check=True)
+    # The JVM ends after Python: its end is that of the pipe, which it holds too.
+    subprocess.run(command, env=environment, cwd=tmp_path, check=True, stdout=subprocess.PIPE)
     tables = sorted((tmp_path / "warehouse").glob("t*"))
     assert len(tables) == 8
     for table in tables:

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from name_steps import names
 from transactions import abandon, begin, commit, rollback
 
 
@@ -223,7 +224,7 @@ def picture(spark, schema):
             continue
         about = spark.sql(f"DESCRIBE SCHEMA EXTENDED {one}").collect()
         views = {row["viewName"] for row in spark.sql(f"SHOW VIEWS IN {one}").collect()}
-        tables = [row["tableName"] for row in spark.sql(f"SHOW TABLES IN {one}").collect()]
+        tables = names(spark, one)
         result[told(one)] = [
             told(tuple(row)) for row in about if row[0] in ("Comment", "Properties")
         ]

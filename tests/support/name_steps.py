@@ -13,8 +13,10 @@ def value(spark, name):
     return [row[0] for row in spark.sql(f"SELECT v FROM {name}").collect()]
 
 
-def names(spark):
-    return [row["tableName"] for row in spark.sql("SHOW TABLES").collect()]
+def names(spark, schema=None):
+    """The tables and views of a schema; temporary views, which SHOW TABLES lists too, are none."""
+    rows = spark.sql(f"SHOW TABLES IN {schema}" if schema else "SHOW TABLES").collect()
+    return [row["tableName"] for row in rows if not row["isTemporary"]]
 
 
 def conflicting(spark, *parts):
