@@ -21,6 +21,7 @@ singleStatement
     | (DESCRIBE | DESC) TRANSACTION id=STRING SEMICOLON* EOF                #describeTransaction
     | EXPLAIN CONFLICT id=STRING? SEMICOLON* EOF                            #explainConflict
     | VACUUM TRANSACTIONS (RETAIN hours=identifier HOURS)? SEMICOLON* EOF   #vacuumTransactions
+    | VACUUM DROPPED TABLES (RETAIN hours=identifier HOURS)? SEMICOLON* EOF #vacuumDroppedTables
     | RECOVER SEMICOLON* EOF                                                #recover
     | UNDROP TABLE target=qualifiedName SEMICOLON* EOF                      #undropTable
     | SHOW DROPPED TABLES SEMICOLON* EOF                                    #showDroppedTables

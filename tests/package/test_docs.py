@@ -20,6 +20,8 @@ FOLDERS = (".", "benchmarks", "docs", "docs/*", "python", "scala", "tests")
 PAGES = sorted(page for folder in FOLDERS for page in TOP.glob(f"{folder}/*.md"))
 
 # The alternatives of the grammar's singleStatement, and where sql.md describes them.
+DROPPED = "UNDROP TABLE, SHOW DROPPED TABLES, VACUUM DROPPED TABLES"
+
 SECTIONS = {
     "beginTransaction": "BEGIN, START TRANSACTION",
     "setTransaction": "SET TRANSACTION",
@@ -31,8 +33,9 @@ SECTIONS = {
     "describeTransaction": "DESCRIBE TRANSACTION",
     "explainConflict": "EXPLAIN CONFLICT",
     "recover": "RECOVER",
-    "undropTable": "UNDROP TABLE, SHOW DROPPED TABLES",
-    "showDroppedTables": "UNDROP TABLE, SHOW DROPPED TABLES",
+    "undropTable": DROPPED,
+    "showDroppedTables": DROPPED,
+    "vacuumDroppedTables": DROPPED,
     "vacuumTransactions": "VACUUM TRANSACTIONS",
     "setSavepoint": "SAVEPOINT, ROLLBACK TO, RELEASE",
     "rollbackToSavepoint": "SAVEPOINT, ROLLBACK TO, RELEASE",

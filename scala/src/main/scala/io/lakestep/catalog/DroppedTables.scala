@@ -1,16 +1,18 @@
 package io.lakestep.catalog
 
+import java.net.URI
+
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, ExternalCatalog}
 
-import org.apache.spark.sql.delta.lakestep.SparkInternals
+import org.apache.spark.sql.delta.lakestep.{DeltaHousekeeping, SparkInternals}
 import io.lakestep.{Errors, LakestepException}
-import io.lakestep.commit.TransactionModes
+import io.lakestep.commit.{IsolationLevel, Purged, TransactionModes}
 import io.lakestep.names.{Definition, Metastore, TableName}
-import io.lakestep.timeline.DroppedTable
+import io.lakestep.timeline.{DroppedTable, Purge}
 import io.lakestep.transaction.{Databases, Lifecycle, Transaction, Transactions}
 
 /** Tables that transactions have dropped: their data are there, and no name stands for them. */
@@ -60,6 +62,26 @@ object DroppedTables {
         "table" -> identifier.unquotedString
       ))
     transaction.names.change(_.set(key, Some(table)))
+  }
+
+  /**
+   * Deletes the data of managed tables that transactions dropped longer ago than that, and that nothing needs;
+   * what became of each. A conflict with whoever names or writes one of them meanwhile has deleted nothing.
+   */
+  def vacuum(session: SparkSession, retainMs: Long): Vector[(Purge, Purged)] = {
+    val modes = TransactionModes(isolation = Some(IsolationLevel.Snapshot))
+    val own = Lifecycle.begin(session, Some("VACUUM DROPPED TABLES"), modes)
+    val kept = Lifecycle.rollingBack(session, own.id) {
+      val (kept, old) = own.database.oldDropped(own.begun, retainMs).partition(_.kept.isDefined)
+      own.names.purges = old.map(_.purge)
+      Lifecycle.commit(session)
+      for (table <- kept; reason <- table.kept) yield table.purge -> Purged.Kept(reason)
+    }
+    val done = own.database.purge()
+    done.foreach { case (purge, _) =>
+      DeltaHousekeeping.gone(session, new Path(new URI(purge.path.uri)))
+    }
+    done ++ kept
   }
 
   private def last(

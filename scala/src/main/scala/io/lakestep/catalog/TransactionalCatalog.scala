@@ -26,8 +26,8 @@ import org.apache.spark.sql.delta.lakestep.SparkInternals
 import io.lakestep.{Errors, RuntimeContract}
 import io.lakestep.names.TableName
 import io.lakestep.overlay.OverlayPath
-import io.lakestep.storage.{HadoopStores, TemporaryFiles}
-import io.lakestep.transaction.{BasePath, Transactions}
+import io.lakestep.storage.{CanonicalPath, HadoopStores, TemporaryFiles}
+import io.lakestep.transaction.Transactions
 
 /**
  * Delta's catalog, with the open transaction in front of it: while a session has one, every Delta
@@ -200,12 +200,12 @@ class TransactionalCatalog extends DeltaCatalog {
         folder = new Path(catalog.defaultTablePath(name))
         log = new Path(folder, TemporaryFiles.LogFolder)
         if HadoopStores.hasFolder(folder.getFileSystem(conf), log)
-        place = BasePath.canonical(folder, conf)
+        place = CanonicalPath(folder, conf)
         other <- catalog.externalCatalog.getTablesByName(
           catalog.qualifyIdentifier(name).database.get,
           catalog.listTables(schema).map(_.table)
         ).find(t =>
-          t.storage.locationUri.exists(l => BasePath.canonical(new Path(l), conf) == place)
+          t.storage.locationUri.exists(l => CanonicalPath(new Path(l), conf) == place)
         )
       } throw Errors(
         "LAKESTEP_FOLDER_OF_ANOTHER_TABLE",

@@ -1,5 +1,6 @@
 package io.lakestep.commit
 
+import io.lakestep.log.TableRef
 import io.lakestep.timeline.{CommitEntry, NameKey, NamedObject}
 
 /**
@@ -19,6 +20,9 @@ trait Catalogs {
 
   /** Names of tables, views and functions in a schema. */
   def inside(schema: NameKey): Set[String]
+
+  /** Of these places, those to which a name of a table leads, or into or around which: with that name. */
+  def namesAt(places: Vector[TableRef]): Map[TableRef, String]
 
   /**
    * Makes the changes of names that an entry holds, of the metastores that this client has, in their order.
@@ -41,6 +45,7 @@ object Catalogs {
     override def isStill(metastore: String): Boolean = false
     override def find(key: NameKey): Option[NamedObject] = scala.None
     override def inside(schema: NameKey): Set[String] = Set.empty
+    override def namesAt(places: Vector[TableRef]): Map[TableRef, String] = Map.empty
     override def apply(entry: CommitEntry): Vector[Throwable] = Vector.empty
   }
 }

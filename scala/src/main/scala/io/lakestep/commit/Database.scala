@@ -9,7 +9,7 @@ import io.lakestep.log.{DeletionVectors, MadeFiles, StateReader, TableRef}
 import io.lakestep.storage.ObjectStores
 import io.lakestep.timeline.{
   AbortEntry, Aborting, AtOnce, CommitEntry, Completed, Conflict, DroppedTable, EntryStatus,
-  NameChange, NameKey, NamedObject, Timeline, TimelineEntry, TimelineView
+  NameChange, NameKey, NamedObject, Purge, Timeline, TimelineEntry, TimelineView
 }
 
 /**
@@ -37,6 +37,7 @@ final class Database private[lakestep] (
   private val names = new Names(env)
   private val finish = new Finish(env, names)
   private val pins = new Pins(env, bindings)
+  private val droppedVacuum = new DroppedVacuum(env)
   private val helping = new Helping(env, finish, names)
   private val reruns = new Reruns(env, pins, helping)
   private val consistentRead = new ConsistentRead(env, pins)
@@ -155,14 +156,16 @@ final class Database private[lakestep] (
    * @param reads tables that were only read; they count under SERIALIZABLE
    * @param changes what is made of names once the transaction is committed
    * @param readNames names that it depends on (SERIALIZABLE)
+   * @param purges dropped tables whose data are deleted then, by the caller
    */
   def commit(
       txn: BegunTransaction,
       tables: Seq[WrittenTable],
       reads: Seq[ReadTable] = Nil,
       changes: Vector[NameChange] = Vector.empty,
-      readNames: Set[NameKey] = Set.empty): CommitOutcome = {
-    val outcome = commits(txn, tables, reads, TouchedNames(changes, readNames, Set.empty))
+      readNames: Set[NameKey] = Set.empty,
+      purges: Vector[Purge] = Vector.empty): CommitOutcome = {
+    val outcome = commits(txn, tables, reads, TouchedNames(changes, readNames, purges))
     outcome match {
       case CommitOutcome.NothingToCommit => discard(txn, tables.map(_.path))
       case _: CommitOutcome.Committed => options.afterwards(Seq(() => timeline.checkpoint()))
@@ -201,6 +204,13 @@ final class Database private[lakestep] (
   /** Tables that transactions have dropped, and given no name again, as the timeline is now. */
   def dropped(): Vector[DroppedTable] =
     if (timeline.existingId.isEmpty) Vector.empty else timeline.refresh().snapshot.names.dropped
+
+  /** What VACUUM DROPPED TABLES finds; its transaction purges what is not kept. */
+  def oldDropped(txn: BegunTransaction, retainMs: Long): Vector[OldDroppedTable] =
+    droppedVacuum.old(txn, retainMs)
+
+  /** Deletes the data of what committed transactions have purged, as far as nobody has. */
+  def purge(): Vector[(Purge, Purged)] = droppedVacuum.purge()
 
   /** To be called once, so that what others have made of names is known. */
   def lookForNames(): Unit =

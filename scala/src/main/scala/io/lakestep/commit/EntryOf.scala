@@ -1,7 +1,7 @@
 package io.lakestep.commit
 
 import io.lakestep.log.{FileAction, ForeignWriters}
-import io.lakestep.timeline.{CommitEntry, EntryTable, FileSums, NameChange, RowIds, TimelineView}
+import io.lakestep.timeline.{CommitEntry, EntryTable, FileSums, RowIds, TimelineView}
 
 /** Step 6: the entry that says what was validated. */
 private[commit] final class EntryOf(env: Environment) {
@@ -13,7 +13,7 @@ private[commit] final class EntryOf(env: Environment) {
       view: TimelineView,
       staged: Vector[Staged],
       validated: Validated,
-      names: Vector[NameChange]): CommitEntry = CommitEntry(
+      names: TouchedNames): CommitEntry = CommitEntry(
     number = view.next,
     previousHash = view.lastHash,
     timeMs = clock.nowMs(),
@@ -22,7 +22,8 @@ private[commit] final class EntryOf(env: Environment) {
     message = None,
     tables = reserving(staged.zip(validated.written).map { case (s, c) => s -> entryTable(s, c) }),
     reads = validated.reads,
-    names = names
+    names = names.changes,
+    purges = names.purges
   )
 
   /**

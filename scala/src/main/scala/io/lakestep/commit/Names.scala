@@ -3,21 +3,36 @@ package io.lakestep.commit
 import scala.util.control.NonFatal
 
 import io.lakestep.Json
+import io.lakestep.log.TableRef
 import io.lakestep.timeline.{
-  Aborting, CommitEntry, Conflict, EntryStatus, NameChange, NameKey, NamedObject, Rule, TimelineView
+  Aborting, CommitEntry, Conflict, EntryStatus, NameChange, NameKey, NamedObject, Purge, Rule,
+  TimelineView
 }
 
 /**
  * What a transaction changes names of, and relies on names for.
  *
  * @param read names that it depends on
+ * @param purges dropped tables whose data it deletes
  * @param paths tables that it writes, or has read where that counts
  */
 private[commit] final case class TouchedNames(
     changes: Vector[NameChange],
     read: Set[NameKey],
-    paths: Set[String]) {
-  def meets(entry: CommitEntry): Boolean = entry.names.exists(meets)
+    purges: Vector[Purge],
+    paths: Set[String] = Set.empty) {
+  def isEmpty: Boolean = changes.isEmpty && purges.isEmpty
+
+  def meets(entry: CommitEntry): Boolean =
+    entry.names.exists(meets(_)) || purge(entry).isDefined
+
+  /** What one purges and the other one names, writes or purges. */
+  def purge(entry: CommitEntry): Option[Purge] = {
+    val named = paths ++ changes.flatMap(_.after).flatMap(_.path).map(_.uri)
+    lazy val theirs = entry.names.flatMap(_.after).flatMap(_.path).toSet ++
+      entry.tables.map(_.path) ++ entry.purges.map(_.path)
+    entry.purges.find(p => named(p.path.uri)).orElse(purges.find(p => theirs(p.path)))
+  }
 
   def meets(theirs: NameChange): Boolean =
     changes.exists(_.key.meets(theirs.key)) || read(theirs.key) || moves(theirs)
@@ -40,10 +55,12 @@ private[commit] final class Names(env: Environment) {
       view: TimelineView): Option[Conflict] =
     if (!safeguards.checksNames) None
     else
-      since(txn, view).flatMap { status =>
+      since(txn, view, all = ours.purges.nonEmpty).flatMap { status =>
         status.entry match {
           case c: CommitEntry =>
-            c.names.find(ours.meets(_)).filterNot(_ => isAborting(status)).map(conflict(_, c))
+            c.names.find(ours.meets(_)).map(conflict(_, c))
+              .orElse(ours.purge(c).map(conflict(_, c)))
+              .filterNot(_ => isAborting(status))
           case _ => None
         }
       }.nextOption().orElse(foreign(ours.changes, view))
@@ -55,17 +72,36 @@ private[commit] final class Names(env: Environment) {
     known.outcome.exists(_.isInstanceOf[Aborting])
   }
 
-  /** What every entry after a snapshot has made of names, in order; asks the store for old ones alone. */
-  def since(txn: BegunTransaction, view: TimelineView): Iterator[EntryStatus] =
-    if (view.lastNames <= txn.snapshot) Iterator.empty
+  /**
+   * Every entry after a snapshot, in order; asks the store for old ones alone.
+   *
+   * @param all also where none of them is over names
+   */
+  private def since(
+      txn: BegunTransaction,
+      view: TimelineView,
+      all: Boolean = false): Iterator[EntryStatus] =
+    if (view.lastNames <= txn.snapshot && !all) Iterator.empty
     else if (view.first <= txn.snapshot + 1) view.after(txn.snapshot).iterator
     else timeline.after(txn.base).takeWhile(_.entry.number < view.next)
 
-  private def conflict(change: NameChange, entry: CommitEntry): Conflict = Conflict(
+  private def conflict(change: NameChange, entry: CommitEntry): Conflict =
+    conflict(change.key, change.before.orElse(change.after).flatMap(_.path), change.verb, entry)
+
+  private def conflict(purge: Purge, entry: CommitEntry): Conflict = {
+    val verb = if (entry.purges.contains(purge)) "VACUUM DROPPED TABLES" else "a change"
+    conflict(purge.key, Some(purge.path), verb, entry)
+  }
+
+  private def conflict(
+      key: NameKey,
+      path: Option[TableRef],
+      verb: String,
+      entry: CommitEntry): Conflict = Conflict(
     Rule.NameChanged,
-    change.key.toString,
-    change.before.orElse(change.after).flatMap(_.path).fold("")(_.uri),
-    operation = Some(change.verb),
+    key.toString,
+    path.fold("")(_.uri),
+    operation = Some(verb),
     user = Some(entry.transaction.user),
     timeMs = Some(entry.timeMs),
     otherTransaction = Some(entry.transaction.id),

@@ -102,7 +102,7 @@ private[commit] final class Order(
     } match {
       case Left(conflict) => Ordered.Conflicting(conflict)
       case Right(found) =>
-        val entry = entryOf(work.txn, view, found.staged, found.validated, work.names.changes)
+        val entry = entryOf(work.txn, view, found.staged, found.validated, work.names)
         place(entry, options.putAttempts, None, isContested = tries > 1) match {
           case Put.Ours(isDurable, atHead) =>
             Ordered.Placed(entry, found.staged.map(_.changes), isDurable, atHead, tries)

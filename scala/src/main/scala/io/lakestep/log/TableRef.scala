@@ -21,6 +21,13 @@ final class TableRef private (val uri: String) {
 
   def slot(version: Long): String = s"$log/${LogFileName.commitName(version)}"
 
+  /** The folder around a managed table that a transaction has made. */
+  def ownParent: Option[String] = uri.split('/').toVector match {
+    case folders @ _ :+ parent :+ _ if parent.startsWith(TableRef.OwnParent) =>
+      Some(folders.init.mkString("/"))
+    case _ => None
+  }
+
   /** The folder with one folder for each segment, and with the binding. */
   def ownFolder: String = s"$log/${TemporaryFiles.OwnFolder}"
 
@@ -92,6 +99,9 @@ object TableRef {
 
   /** The scheme of a table as a transaction sees it. */
   val OverlayScheme = "lakestep"
+
+  /** What the folders are named after in which new managed tables lie. */
+  val OwnParent = "lakestep-"
 
   /** What the names of net actions begin with. */
   val NetActions = "commit-"

@@ -28,7 +28,7 @@ private[lakestep] object Definition {
 
   def of(table: CatalogTable): NamedObject = {
     val isView = table.tableType == CatalogTableType.VIEW
-    val node = Json.obj().put("type", table.tableType.name)
+    val node = Json.obj().put(NamedObject.Type, table.tableType.name)
     table.storage.locationUri.filterNot(_ => isView).foreach(l => node.put("location", l.toString))
     table.provider.foreach(node.put("provider", _))
     node.put("schema", table.schema.json)
@@ -61,7 +61,7 @@ private[lakestep] object Definition {
     val node = named.definition
     CatalogTable(
       identifier = name,
-      tableType = CatalogTableType.tableTypes.find(_.name == node.get("type").asText)
+      tableType = CatalogTableType.tableTypes.find(_.name == node.get(NamedObject.Type).asText)
         .getOrElse(throw new IllegalArgumentException(node.toString)),
       storage = CatalogStorageFormat.empty.copy(
         locationUri = text(node, "location").map(new URI(_)),

@@ -1,5 +1,6 @@
 package io.lakestep.names
 
+import java.net.URI
 import java.util.{Collections, UUID, WeakHashMap}
 
 import scala.util.control.NonFatal
@@ -14,6 +15,8 @@ import org.apache.spark.sql.catalyst.catalog.{
 
 import io.lakestep.{Errors, LakestepException}
 import io.lakestep.commit.Catalogs
+import io.lakestep.log.TableRef
+import io.lakestep.storage.CanonicalPath
 import io.lakestep.timeline.{CommitEntry, NameChange, NameKey, NamedObject}
 
 /**
@@ -111,6 +114,26 @@ private[lakestep] final class Metastore(catalog: => ExternalCatalog, conf: => Co
     if (Metastore.schema(catalog, schema.schema).isEmpty) Set.empty
     else
       (catalog.listTables(schema.schema) ++ catalog.listFunctions(schema.schema, "*")).toSet
+
+  override def namesAt(places: Vector[TableRef]): Map[TableRef, String] = {
+    def resolved(location: Path): String =
+      // A store that this client does not have is none of the tables'.
+      try TableRef(CanonicalPath(location, conf).toUri.toString).uri
+      catch { case NonFatal(_) => location.toString }
+    val wanted = places.map(place => place -> resolved(new Path(new URI(place.uri))))
+    val named = for {
+      schema <- catalog.listDatabases()
+      table <- catalog.getTablesByName(schema, catalog.listTables(schema))
+      location <- table.storage.locationUri
+    } yield table.identifier.unquotedString -> resolved(new Path(location))
+    def isInside(one: String, other: String) = s"$one/".startsWith(s"$other/")
+    wanted.flatMap { case (place, path) =>
+      named.collectFirst {
+        case (name, other) if isInside(path, other) || isInside(other, path) =>
+          place -> name
+      }
+    }.toMap
+  }
 
   /** Hive and the in-memory catalog delete the folder, in which tables may lie that were dropped. */
   private def keepingTables(schema: CatalogDatabase): Unit = {

@@ -10,7 +10,8 @@ import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.catalog.{CatalogDatabase, CatalogTable, ExternalCatalog}
 import org.apache.spark.sql.delta.DeltaTableUtils
 
-import io.lakestep.timeline.{NameChange, NameKey, NamedObject}
+import io.lakestep.log.TableRef
+import io.lakestep.timeline.{NameChange, NameKey, NamedObject, Purge}
 
 /** A table or view, in the metastore's letter case. */
 private[lakestep] final case class TableName(schema: String, name: String)
@@ -217,11 +218,14 @@ private[lakestep] final class TransactionNames(
       (schemas ++ tables).filter(c => c.before != c.after)
     }
 
+  /** Dropped tables whose data COMMIT gives up. */
+  @volatile var purges: Vector[Purge] = Vector.empty
+
   private val folders = new AtomicInteger
 
   /** The name of a folder for a managed table. */
   def folderOfNewTable(transaction: String): String =
-    s"${TransactionNames.Folder}${transaction.take(13)}-${folders.incrementAndGet()}"
+    s"${TableRef.OwnParent}${transaction.take(13)}-${folders.incrementAndGet()}"
 
   /** Whether a name is still that of the table at a path. */
   def isOf(name: TableIdentifier, base: Path): Boolean =
@@ -242,10 +246,4 @@ private[lakestep] final class TransactionNames(
   /** Whether the transaction has given such a table a name, and taken it away again. */
   def isNameless(base: Path): Boolean = hasMade(base) &&
     !state.tables.values.flatten.exists(_.storage.locationUri.exists(new Path(_) == base))
-}
-
-private[lakestep] object TransactionNames {
-
-  /** How the folders begin in which new managed tables lie. */
-  val Folder = "lakestep-"
 }

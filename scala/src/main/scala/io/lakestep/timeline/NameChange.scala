@@ -38,6 +38,10 @@ final case class NamedObject(kind: String, path: Option[TableRef], definition: O
     case _ => s"$kind ${path.fold("")(_.uri)}"
   }
 
+  /** A table whose data are the metastore's to delete. */
+  def isManaged: Boolean =
+    kind == NamedObject.Table && definition.path(NamedObject.Type).asText == NamedObject.Managed
+
   /** Whether nothing tells that another one was made at the same place. */
   def isAsOld(other: NamedObject): Boolean = {
     def made(named: NamedObject) = Option(named.definition.get(NamedObject.Created)).map(_.asLong)
@@ -50,12 +54,23 @@ object NamedObject {
   val View = "view"
   val Schema = "schema"
 
+  /** Field of a definition of a table, and one of its values. */
+  val Type = "type"
+  val Managed = "MANAGED"
+
   /** Field of a definition: when the metastore made a table, in seconds. */
   val Created = "created"
 
   def areSame(one: Option[NamedObject], other: Option[NamedObject]): Boolean =
     one.map(_.identity) == other.map(_.identity)
 }
+
+/**
+ * That the data of a dropped table may be deleted: no transaction gives it a name again, or writes it.
+ *
+ * @param key the name that it had last
+ */
+final case class Purge(key: NameKey, path: TableRef)
 
 /** What a transaction has made of a name; `None` is: it stands for nothing. */
 final case class NameChange(key: NameKey, before: Option[NamedObject], after: Option[NamedObject]) {

@@ -23,6 +23,11 @@ private[timeline] object NameCodec {
     f.optChild("after").map(named)
   )
 
+  def encode(purge: Purge): ObjectNode =
+    encode(NameChange(purge.key, None, None)).put("path", purge.path.uri)
+
+  def purge(f: StrictFields): Purge = Purge(decode(f).key, TableRef(f.string("path")))
+
   private def encode(named: NamedObject): ObjectNode = {
     val node = Json.obj().put("kind", named.kind)
     named.path.foreach(p => node.put("path", p.uri))

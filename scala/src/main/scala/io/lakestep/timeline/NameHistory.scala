@@ -16,8 +16,9 @@ final case class DroppedTable(
 /**
  * What finished entries have made of names, as far as who resolves one must know it.
  *
- * @param last the newest entry that has changed one, 0 for none
- * @param unapplied by entry, changes that the metastores may not show yet
+ * @param last the newest entry that has changed one, or purged a table, 0 for none
+ * @param unapplied by entry, changes that the metastores may not show yet; none for an entry that purges, of
+ *   which files may be left
  * @param dropped tables that have lost their name and not been given one since, oldest first
  */
 final case class NameHistory(
@@ -27,7 +28,7 @@ final case class NameHistory(
 
   /** With the next completed entry. */
   def and(entry: CommitEntry): NameHistory =
-    if (entry.names.isEmpty) this
+    if (!entry.isOverNames) this
     else {
       val named = entry.names.flatMap(_.after).flatMap(_.path).toSet
       val gone = for {
@@ -43,11 +44,12 @@ final case class NameHistory(
         table
       )
       val since = gone.map(_.table.path).toSet
+      val purged = entry.purges.map(_.path).toSet
       NameHistory(
         entry.number,
         unapplied.updated(entry.number, entry.names),
         dropped.filterNot { d =>
-          d.table.path.exists(named) || since(d.table.path)
+          d.table.path.exists(path => named(path) || purged(path)) || since(d.table.path)
         } ++ gone
       )
     }

@@ -24,12 +24,13 @@ import io.lakestep.storage.{ObjectStore, PutOutcome}
  * @param atOnce makes several reads
  */
 final class Timeline(
-    store: ObjectStore,
+    protected val store: ObjectStore,
     val root: String,
     ids: Ids,
     putAttempts: Int,
     interval: Int,
-    atOnce: AtOnce = AtOnce.OneByOne) {
+    atOnce: AtOnce = AtOnce.OneByOne)
+    extends RequestedFiles {
   import Timeline._
 
   private val folder = s"$root/timeline"
@@ -342,29 +343,21 @@ final class Timeline(
     isThere
   }
 
-  def putRequested(requested: Requested): Unit =
-    putOnce(requestedFile(requested.id), TimelineCodec.encode(requested))
-
-  private def putOnce(file: String, bytes: Array[Byte]): Unit =
+  protected def putOnce(file: String, bytes: Array[Byte]): Unit =
     store.putIfAbsent(file, bytes) match {
       case PutOutcome.Unknown(cause) if !store.exists(file) => throw unclear(file, cause)
       case _ => ()
     }
 
-  def requested(id: String): Option[Requested] =
-    store.get(requestedFile(id)).map(TimelineCodec.decodeRequested(requestedFile(id), _))
-
-  /** Ids of the transactions that began before a time of the store and have not been tidied up. */
-  def requestedBefore(timeMs: Long): Vector[String] =
-    store.list(s"$root/transactions", "t").filter(_.modifiedMs < timeMs).map(_.name).collect {
-      case RequestedName(id) => id
-    }
+  /** When outcomes were put, by the store's clock, by entry from a number on. */
+  def outcomeTimes(from: Long): Map[Long, Long] =
+    store.list(folder, numbered(from)).flatMap { file =>
+      OutcomeName.findFirstMatchIn(file.name).map(_.group(1).toLong -> file.modifiedMs)
+    }.toMap
 
   /** Where the temporary files of stores stand, for the timeline's own files. */
   def temporary: Vector[String] =
     Vector(root, folder, s"$root/transactions", s"$root/checkpoints").map(f => s"$f/tmp")
-
-  def deleteRequested(id: String): Unit = store.delete(requestedFile(id))
 
   private def checkHash(file: String, held: String, actual: String): Unit =
     if (held != actual)
@@ -380,7 +373,6 @@ final class Timeline(
   def outcomeFile(number: Long): String = s"$folder/${numbered(number)}.outcome.json"
   private def appliedFile(number: Long) = s"$folder/${numbered(number)}.applied.json"
   private def rolledBackFile(number: Long) = s"$folder/${numbered(number)}.rolled_back.json"
-  private def requestedFile(id: String) = s"$root/transactions/$id.json"
 }
 
 object Timeline {
@@ -394,7 +386,7 @@ object Timeline {
   /** Features that this code knows; an unknown required one is refused. */
   val Features: Set[String] = Set.empty
   private val EntryName = """(\d{20})\.json""".r
-  private val RequestedName = """(t[0-9a-f]{32})\.json""".r
+  private val OutcomeName = """^(\d{20})\.outcome\.json$""".r
 
   private def numbered(number: Long): String = f"$number%020d"
 }

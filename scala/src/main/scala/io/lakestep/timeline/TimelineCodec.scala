@@ -23,9 +23,12 @@ object TimelineCodec {
   /** Changes of names: whoever does not know them would leave the metastore as it was. */
   private val Names = "names"
 
+  /** Dropped tables whose data are deleted: whoever does not know them would give one its name again. */
+  private val Purges = "purges"
+
   /** Tables that the entry makes: whoever does not know them would close one without a header. */
   private val NewTables = "newTables"
-  private val Features = Set(Reserve, Names, NewTables)
+  private val Features = Set(Reserve, Names, Purges, NewTables)
 
   private val Sum = "sum"
 
@@ -34,6 +37,7 @@ object TimelineCodec {
       val node = head("commit", c)
       val features = Vector(Reserve).filter(_ => c.tables.exists(_.reserve.isDefined)) ++
         Vector(Names).filter(_ => c.names.nonEmpty) ++
+        Vector(Purges).filter(_ => c.purges.nonEmpty) ++
         Vector(NewTables).filter(_ => c.tables.exists(_.pin < 0))
       if (features.nonEmpty) texts(node.putArray(StrictFields.RequiredFeatures), features)
       node.put("rules", c.rules)
@@ -44,6 +48,7 @@ object TimelineCodec {
       // Earlier versions ask for it.
       node.putArray("catalogActions")
       if (c.names.nonEmpty) list(node.putArray(Names), c.names.map(NameCodec.encode))
+      if (c.purges.nonEmpty) list(node.putArray(Purges), c.purges.map(NameCodec.encode))
       texts(node.putArray("batchKeys"), c.batchKeys)
       node
     case a: AbortEntry =>
@@ -67,6 +72,7 @@ object TimelineCodec {
           tables = f.children("tables").map(table),
           reads = f.children("reads").map(read),
           names = f.optChildren(Names).fold(Vector.empty[NameChange])(_.map(NameCodec.decode)),
+          purges = f.optChildren(Purges).fold(Vector.empty[Purge])(_.map(NameCodec.purge)),
           batchKeys = f.strings("batchKeys")
         )
       case "abort" =>

@@ -27,6 +27,7 @@ object TimelineEntry {
  * @param tables the tables it writes, in the order of their indexes
  * @param reads what it depends on (SERIALIZABLE), validated up to the versions given
  * @param names what the transaction changes in a catalog, in order
+ * @param purges dropped tables whose data it deletes; an entry that has some does nothing else
  * @param batchKeys keys of batches that must be applied exactly once
  */
 final case class CommitEntry(
@@ -39,8 +40,11 @@ final case class CommitEntry(
     tables: Vector[EntryTable],
     reads: Vector[EntryRead],
     names: Vector[NameChange] = Vector.empty,
+    purges: Vector[Purge] = Vector.empty,
     batchKeys: Vector[String] = Vector.empty)
-    extends TimelineEntry
+    extends TimelineEntry {
+  def isOverNames: Boolean = names.nonEmpty || purges.nonEmpty
+}
 
 /** Ends transactions that have no entry and never may get one. */
 final case class AbortEntry(
@@ -192,6 +196,11 @@ final case class EntryStatus(
   def names: Vector[NameChange] = entry match {
     case c: CommitEntry => c.names
     case _ => Vector.empty
+  }
+
+  def isOverNames: Boolean = entry match {
+    case c: CommitEntry => c.isOverNames
+    case _ => false
   }
 
   def isCompleted: Boolean = outcome.exists(_.isInstanceOf[Completed])

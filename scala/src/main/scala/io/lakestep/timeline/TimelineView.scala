@@ -62,9 +62,9 @@ final case class TimelineView private (
       }
     }.toMap
 
-  /** The newest entry that has changed a name, of those that are known; 0 for none. */
+  /** The newest entry that has changed a name, or taken one from what was dropped; 0 for none that is known. */
   def lastNames: Long =
-    after(finished).filter(_.names.nonEmpty).lastOption
+    after(finished).filter(_.isOverNames).lastOption
       .fold(snapshot.names.last)(_.entry.number)
 
   /** Recent entries after a snapshot that write a log, in order; with the table's index in each. */

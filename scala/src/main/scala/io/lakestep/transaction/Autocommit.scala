@@ -13,7 +13,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.lakestep.DeltaFence
 import io.lakestep.LakestepException
 import io.lakestep.log.TableRef
-import io.lakestep.storage.{HadoopStores, LocalStore}
+import io.lakestep.storage.{CanonicalPath, HadoopStores, LocalStore}
 
 /**
  * Step 12: what statements of a session without a transaction owe the transactions of others. A table
@@ -98,7 +98,7 @@ object Autocommit {
 
   /** The path that stores know a table by. */
   private def ref(table: Path, conf: Configuration): TableRef =
-    BasePath.ref(BasePath.canonical(table, conf))
+    BasePath.ref(CanonicalPath(table, conf))
 
   /** Whether the table has been bound: if it is not any more, its binding is read in vain. */
   private def isBound(table: TableRef, conf: Configuration): Boolean = bound.contains(table) || {

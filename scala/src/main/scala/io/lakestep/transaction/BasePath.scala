@@ -1,33 +1,12 @@
 package io.lakestep.transaction
 
-import java.nio.file.{Files, Paths}
-
-import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import io.lakestep.log.TableRef
-import io.lakestep.storage.StoreKind
 
-/** One spelling for one table, so that two paths to one log cannot become two tables. */
+/** How a table is called by its place. */
 object BasePath {
 
   /** As stores, timeline entries and bindings write a path: an escaped URI. */
   def ref(path: Path): TableRef = TableRef(path.toUri.toString)
-
-  /** The qualified path; on a local disk with its symbolic links followed, elsewhere by its alias. */
-  def canonical(path: Path, conf: Configuration): Path = {
-    val qualified = path.getFileSystem(conf).makeQualified(path)
-    if (qualified.toUri.getScheme != "file") StoreKind.withoutAlias(qualified, conf)
-    else {
-      // Of a table that is yet to be made the folders above it count.
-      val local = Paths.get(qualified.toUri.getPath)
-      Iterator.iterate(local)(_.getParent).takeWhile(_ != null).find(Files.exists(_)) match {
-        case Some(there) =>
-          val real = there.toRealPath().resolve(there.relativize(local))
-          val path = new Path(real.toString)
-          path.getFileSystem(conf).makeQualified(path)
-        case None => qualified
-      }
-    }
-  }
 }

@@ -18,7 +18,7 @@ import io.lakestep.commit.{
 }
 import io.lakestep.log.TableRef
 import io.lakestep.names.Metastore
-import io.lakestep.storage.{HadoopStores, ObjectStores}
+import io.lakestep.storage.{CanonicalPath, HadoopStores, ObjectStores}
 
 /**
  * One [[Database]] for each timeline root of this process and each set of settings, shared by the
@@ -78,7 +78,7 @@ object Databases {
   def root(session: SparkSession): String = {
     val configured = LakestepConf.Root.from(session.conf.getOption)
     val text = configured.getOrElse(s"${session.sessionState.conf.warehousePath}/_lakestep")
-    try BasePath.ref(BasePath.canonical(new Path(text), session.sessionState.newHadoopConf())).uri
+    try BasePath.ref(CanonicalPath(new Path(text), session.sessionState.newHadoopConf())).uri
     catch {
       case NonFatal(cause) =>
         throw Errors.caused(

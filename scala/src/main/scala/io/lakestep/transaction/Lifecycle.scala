@@ -222,7 +222,8 @@ object Lifecycle {
         transaction.onlyRead,
         transaction.names.changes(SparkInternals.metastore(session)),
         if (transaction.recordsReads) transaction.names.read(SparkInternals.metastore(session))
-        else Set.empty
+        else Set.empty,
+        transaction.names.purges
       )
     } catch {
       case NonFatal(failure) =>

@@ -10,7 +10,7 @@ import io.lakestep.LakestepException
 import io.lakestep.commit.{BegunTransaction, Database, Pin}
 import io.lakestep.log.TableRef
 import io.lakestep.overlay.{Chain, OverlayPath, Staging, StagingFolder}
-import io.lakestep.storage.{HadoopStores, TemporaryFiles}
+import io.lakestep.storage.{CanonicalPath, HadoopStores, TemporaryFiles}
 
 /**
  * The tables that a transaction has met, in the order of their first touch: each is pinned then, and gets
@@ -45,7 +45,7 @@ abstract class MetTables private[transaction] (
       conf: Configuration,
       name: Option[TableIdentifier] = None): Option[Path] =
     synchronized {
-      val canonical = BasePath.canonical(base, conf)
+      val canonical = CanonicalPath(base, conf)
       val known = tables.get(canonical.toString)
       for (t <- known) {
         staging.forgetBelow(canonical.toString)
@@ -74,7 +74,7 @@ abstract class MetTables private[transaction] (
 
   /** The overlay of a table that a statement may make: as `overlayOf`, also where there is no log. */
   def overlayOfNew(base: Path, conf: Configuration): Path = synchronized {
-    def none = meet(BasePath.canonical(base, conf), Pin.None)
+    def none = meet(CanonicalPath(base, conf), Pin.None)
     try overlayOf(base, conf).getOrElse(none.overlay)
     catch {
       // What others have staged there, or left.

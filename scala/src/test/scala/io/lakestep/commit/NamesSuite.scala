@@ -1,7 +1,5 @@
 package io.lakestep.commit
 
-import scala.collection.mutable
-
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.Json
@@ -11,70 +9,6 @@ import io.lakestep.timeline.{CommitEntry, NameChange, NameKey, NamedObject, Rule
 /** Names between clients: who has one, who makes it, and what it stands for meanwhile. */
 final class NamesSuite extends AnyFunSuite {
 
-  /** A metastore that several clients have, or not. */
-  private class Shared {
-    val names: mutable.Map[NameKey, NamedObject] = mutable.Map.empty
-    var asked = 0
-
-    def client(id: String = "m", works: Boolean = true): Catalogs = new Catalogs {
-      override def has(metastore: String): Boolean = metastore == id
-      override def find(key: NameKey): Option[NamedObject] = names.get(key)
-      override def isStill(metastore: String): Boolean = has(metastore)
-      override def inside(schema: NameKey): Set[String] = Set.empty
-      override def apply(entry: CommitEntry): Vector[Throwable] = {
-        asked += 1
-        if (!works) throw new IllegalStateException("the metastore is away")
-        entry.names.filter(c => has(c.key.metastore)).foreach { c =>
-          if (NamedObject.areSame(names.get(c.key), c.before)) names.updateWith(c.key)(_ => c.after)
-        }
-        Vector.empty
-      }
-    }
-  }
-
-  private class Scene {
-    val lake: Lake = Lake.inMemory()
-    val store = new Shared
-    for (name <- Seq("A", "B")) {
-      lake.create(name, s"${name.toLowerCase}1")
-      store.names(key(name)) = named(name)
-    }
-
-    def key(name: String): NameKey = NameKey("m", "s", Some(name))
-    def named(table: String): NamedObject =
-      NamedObject(NamedObject.Table, Some(TableRef(lake.path(table).uri)), Json.obj())
-
-    def drop(name: String): NameChange = NameChange(key(name), Some(named(name)), None)
-    def make(name: String, table: String): NameChange =
-      NameChange(key(name), None, Some(named(table)))
-
-    def client(
-        catalogs: Catalogs = store.client(),
-        observer: CommitSteps = CommitSteps.Silent,
-        safeguards: Safeguards = Safeguards.all,
-        interval: Int = 64): Database = lake.client(
-      observer,
-      options = Lake.Forgetful.copy(catalogs = catalogs, checkpointInterval = interval),
-      safeguards = safeguards
-    )
-
-    def rename(db: Database, from: String, to: String, table: String): CommitOutcome =
-      commit(
-        db,
-        NameChange(key(from), Some(named(table)), None),
-        NameChange(key(to), None, Some(named(table)))
-      )
-
-    def commit(db: Database, changes: NameChange*): CommitOutcome = {
-      val txn = lake.begin(db)
-      db.commit(txn, Nil, Nil, changes.toVector)
-    }
-
-    def places: Map[String, String] = store.names.map { case (k, o) =>
-      k.name.getOrElse("") -> o.path.fold("")(_.uri.split('/').last)
-    }.toMap
-  }
-
   private def isCommitted(outcome: CommitOutcome) = outcome.isInstanceOf[CommitOutcome.Committed]
 
   private def rule(outcome: CommitOutcome): Option[Rule] = outcome match {
@@ -83,7 +17,7 @@ final class NamesSuite extends AnyFunSuite {
   }
 
   test("an entry may change names alone; of two that change one name the first has it") {
-    val s = new Scene
+    val s = new NamedLake
     val (one, other) = (s.client(), s.client())
     val (first, second) = (s.lake.begin(one), s.lake.begin(other))
     assert(isCommitted(one.commit(first, Nil, Nil, Vector(s.make("N", "A")))))
@@ -100,7 +34,7 @@ final class NamesSuite extends AnyFunSuite {
   }
 
   test("a schema conflicts with what is inside") {
-    val s = new Scene
+    val s = new NamedLake
     val (one, other) = (s.client(), s.client())
     val (first, second) = (s.lake.begin(one), s.lake.begin(other))
     assert(isCommitted(one.commit(first, Nil, Nil, Vector(s.make("N", "A")))))
@@ -112,7 +46,7 @@ final class NamesSuite extends AnyFunSuite {
 
   for (isChecked <- Seq(true, false))
     test(s"rows for a table that was dropped meanwhile, where that is looked at: $isChecked") {
-      val s = new Scene
+      val s = new NamedLake
       val writer = s.client(safeguards = Safeguards.all.copy(checksNames = isChecked))
       val txn = s.lake.begin(writer)
       s.lake.stage(txn, "A", 0, s.lake.add("a2"))
@@ -126,7 +60,7 @@ final class NamesSuite extends AnyFunSuite {
     "names of an entry whose owner died are made by the next BEGIN that has the metastore, once"
   ) {
     for (step <- Seq("ordered", "beforeNames", "namesMade")) {
-      val s = new Scene
+      val s = new NamedLake
       val dying = s.client(observer = new CommitSteps {
         private def die(at: String): Unit = if (at == step) throw new Crash
         override def ordered(entry: CommitEntry): Unit = die("ordered")
@@ -155,7 +89,7 @@ final class NamesSuite extends AnyFunSuite {
   test(
     "a transaction sees names as they were at its snapshot, also far back and over checkpoints"
   ) {
-    val s = new Scene
+    val s = new NamedLake
     val db = s.client(interval = 4)
     val txn = s.lake.begin(db)
     (1 to 20).foreach { n =>
@@ -174,7 +108,7 @@ final class NamesSuite extends AnyFunSuite {
   }
 
   test("names that change after every lost number are looked at again") {
-    val s = new Scene
+    val s = new NamedLake
     var raced = false
     val racing = s.client(observer = new CommitSteps {
       override def beforeOrder(entry: CommitEntry): Unit = if (!raced) {

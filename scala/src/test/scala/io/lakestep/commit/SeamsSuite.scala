@@ -26,6 +26,7 @@ final class SeamsSuite extends AnyFunSuite {
         override def has(metastore: String): Boolean = metastore == "m"
         override def find(key: NameKey): Option[NamedObject] = None
         override def isStill(metastore: String): Boolean = has(metastore)
+        override def namesAt(places: Vector[TableRef]): Map[TableRef, String] = Map.empty
         override def inside(schema: NameKey): Set[String] = Set.empty
         override def apply(entry: CommitEntry): Vector[Throwable] = {
           entry.names.foreach(calls += entry.number -> _)

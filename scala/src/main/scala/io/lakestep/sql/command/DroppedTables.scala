@@ -8,6 +8,7 @@ import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.types.{LongType, StringType, TimestampType}
 
 import io.lakestep.catalog.DroppedTables
+import io.lakestep.commit.Purged
 
 /** `UNDROP TABLE`: the table that was dropped last under a name has it again; outside a transaction at once. */
 final case class UndropTable(name: Seq[String]) extends LeafRunnableCommand {
@@ -43,4 +44,26 @@ final case class ShowDroppedTables() extends TransactionCommand {
       dropped.entry
     )
   }
+}
+
+/** `VACUUM DROPPED TABLES`: deletes the data of managed tables that transactions have dropped. */
+final case class VacuumDroppedTables(retainHours: Long) extends TransactionCommand {
+
+  override val output: Seq[Attribute] = Columns(
+    "schema" -> StringType,
+    "table" -> StringType,
+    "path" -> StringType,
+    "result" -> StringType
+  )
+
+  override def run(session: SparkSession): Seq[Row] =
+    DroppedTables.vacuum(session, retainHours * VacuumTransactions.HourMs).map {
+      case (purge, done) =>
+        val result = done match {
+          case Purged.Deleted => "DELETED"
+          case Purged.Kept(reason) => s"KEPT: $reason"
+          case Purged.Failed(cause) => s"FAILED: ${cause.getMessage}"
+        }
+        Row(purge.key.schema, purge.key.name.orNull, purge.path.uri, result)
+    }
 }

@@ -278,7 +278,7 @@ final case class VacuumTransactions(retainHours: Long) extends TransactionComman
   )
 
   override def run(session: SparkSession): Seq[Row] = {
-    val done = Databases.of(session).collect(retainHours * 3600000L)
+    val done = Databases.of(session).collect(retainHours * VacuumTransactions.HourMs)
     Seq(Row(
       done.aborted,
       done.folders,
@@ -291,6 +291,8 @@ object VacuumTransactions {
 
   /** As long as Delta keeps removed files: what a transaction that is older reads may be gone. */
   val DefaultHours = 168L
+
+  val HourMs = 3600000L
 }
 
 /** `RECOVER`: finishes every transaction that a dead client left between order point and outcome. */

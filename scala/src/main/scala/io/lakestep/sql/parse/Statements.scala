@@ -13,7 +13,7 @@ import io.lakestep.commit.{IsolationLevel, TransactionModes}
 import io.lakestep.sql.command.{
   BeginTransaction, BlockEnd, CommitTransaction, DescribeTransaction, ExplainConflict, Recover,
   ReleaseSavepoint, RollbackToSavepoint, RollbackTransaction, SetSavepoint, SetTransaction,
-  ShowDroppedTables, ShowTransactions, UndropTable, VacuumTransactions
+  ShowDroppedTables, ShowTransactions, UndropTable, VacuumDroppedTables, VacuumTransactions
 }
 import io.lakestep.sql.parser.{LakestepSqlBaseVisitor, LakestepSqlLexer, LakestepSqlParser}
 import io.lakestep.sql.parser.LakestepSqlParser._
@@ -130,11 +130,17 @@ private[sql] object Statements {
     private def unquoted(text: Token): String = text.getText.drop(1).dropRight(1)
 
     override def visitVacuumTransactions(ctx: VacuumTransactionsContext): ParsedText =
-      Ours(VacuumTransactions(Option(ctx.hours).fold(VacuumTransactions.DefaultHours) { hours =>
-        hours.getText.toLongOption.getOrElse(
-          throw Errors("LAKESTEP_RETENTION_INVALID", "hours" -> hours.getText)
+      Ours(VacuumTransactions(hours(ctx.hours)))
+
+    override def visitVacuumDroppedTables(ctx: VacuumDroppedTablesContext): ParsedText =
+      Ours(VacuumDroppedTables(hours(ctx.hours)))
+
+    private def hours(ctx: IdentifierContext): Long =
+      Option(ctx).fold(VacuumTransactions.DefaultHours) { typed =>
+        typed.getText.toLongOption.filter(_ <= Long.MaxValue / VacuumTransactions.HourMs).getOrElse(
+          throw Errors("LAKESTEP_RETENTION_INVALID", "hours" -> typed.getText)
         )
-      }))
+      }
 
     override def visitRecover(ctx: RecoverContext): ParsedText = Ours(Recover())
 

@@ -27,6 +27,9 @@ object DeltaHousekeeping extends Logging {
     }
   }
 
+  /** Drops what is in memory of a table whose log was deleted. */
+  def gone(session: SparkSession, table: Path): Unit = DeltaLog.invalidateCache(session, table)
+
   /** Delta notes the version of a session's last commit; a staged version must not stay there. */
   def forgetStagedVersion(session: SparkSession): Unit = session.conf.unset(LastCommitVersion)
 

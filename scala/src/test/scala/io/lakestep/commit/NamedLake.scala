@@ -1,0 +1,78 @@
+package io.lakestep.commit
+
+import scala.collection.mutable
+
+import io.lakestep.Json
+import io.lakestep.log.TableRef
+import io.lakestep.timeline.{CommitEntry, NameChange, NameKey, NamedObject}
+
+/** A metastore that several clients have, or not. */
+private[commit] final class SharedMetastore {
+  val names: mutable.Map[NameKey, NamedObject] = mutable.Map.empty
+  var asked = 0
+
+  def client(id: String = "m", works: Boolean = true): Catalogs = new Catalogs {
+    override def has(metastore: String): Boolean = metastore == id
+    override def find(key: NameKey): Option[NamedObject] = names.get(key)
+    override def isStill(metastore: String): Boolean = has(metastore)
+    override def inside(schema: NameKey): Set[String] = Set.empty
+    override def namesAt(places: Vector[TableRef]): Map[TableRef, String] = places.flatMap {
+      place =>
+        names.collectFirst {
+          case (key, named) if named.path.contains(place) => place -> key.toString
+        }
+    }.toMap
+    override def apply(entry: CommitEntry): Vector[Throwable] = {
+      asked += 1
+      if (!works) throw new IllegalStateException("the metastore is away")
+      entry.names.filter(c => has(c.key.metastore)).foreach { c =>
+        if (NamedObject.areSame(names.get(c.key), c.before)) names.updateWith(c.key)(_ => c.after)
+      }
+      Vector.empty
+    }
+  }
+}
+
+/** Tables A and B, and their names in a metastore. */
+private[commit] final class NamedLake {
+  val lake: Lake = Lake.inMemory()
+  val store = new SharedMetastore
+  for (name <- Seq("A", "B")) {
+    lake.create(name, s"${name.toLowerCase}1")
+    store.names(key(name)) = named(name)
+  }
+
+  def key(name: String): NameKey = NameKey("m", "s", Some(name))
+  def named(table: String): NamedObject =
+    NamedObject(NamedObject.Table, Some(lake.path(table)), Json.obj().put("type", "MANAGED"))
+
+  def drop(name: String): NameChange = NameChange(key(name), Some(named(name)), None)
+  def make(name: String, table: String): NameChange =
+    NameChange(key(name), None, Some(named(table)))
+
+  def client(
+      catalogs: Catalogs = store.client(),
+      observer: CommitSteps = CommitSteps.Silent,
+      safeguards: Safeguards = Safeguards.all,
+      interval: Int = 64): Database = lake.client(
+    observer,
+    options = Lake.Forgetful.copy(catalogs = catalogs, checkpointInterval = interval),
+    safeguards = safeguards
+  )
+
+  def rename(db: Database, from: String, to: String, table: String): CommitOutcome =
+    commit(
+      db,
+      NameChange(key(from), Some(named(table)), None),
+      NameChange(key(to), None, Some(named(table)))
+    )
+
+  def commit(db: Database, changes: NameChange*): CommitOutcome = {
+    val txn = lake.begin(db)
+    db.commit(txn, Nil, Nil, changes.toVector)
+  }
+
+  def places: Map[String, String] = store.names.map { case (k, o) =>
+    k.name.getOrElse("") -> o.path.fold("")(_.uri.split('/').last)
+  }.toMap
+}
