@@ -21,7 +21,11 @@ val s3aVersion = ofLine("s3a").getOrElse(hadoopVersion)
 val awsVersion = ofLine("awssdk").get
 
 /** Folders of sources for some lines only: what an older line cannot name, or has otherwise. */
-val foldersOfLine = if (line == "4.0") Seq("scala-4.0") else Seq("scala-4.1+")
+val foldersOfLine = line match {
+  case "4.0" => Seq("scala-4.0", "scala-4.1-")
+  case "4.1" => Seq("scala-4.1+", "scala-4.1-")
+  case _ => Seq("scala-4.1+", "scala-4.2+")
+}
 
 ThisBuild / version := IO.read(file("VERSION")).trim
 ThisBuild / organization := "io.lakestep"

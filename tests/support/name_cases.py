@@ -72,6 +72,34 @@ CASES = {
         ],
     ),
     "create as select": Names(["CREATE TABLE {s}.t USING delta AS SELECT 1 AS id, 'a' AS v"]),
+    "create like": Names(
+        [
+            "CREATE TABLE {s}.a LIKE {s}.t",
+            "INSERT INTO {s}.a SELECT * FROM {s}.t",
+            "CREATE TABLE {s}.b LIKE {s}.a LOCATION '{folder}/{s}/b' TBLPROPERTIES ('more' = '1')",
+            "CREATE TABLE IF NOT EXISTS {s}.b LIKE {s}.t",
+            "CREATE TABLE {s}.c LIKE {s}.w USING delta",
+        ],
+        [
+            "CREATE TABLE {s}.t (id INT COMMENT 'c', v STRING) USING delta PARTITIONED BY (v)"
+            " COMMENT 'like me' TBLPROPERTIES ('mine' = 'yes')",
+            ROWS,
+            VIEW[2],
+        ],
+    ),
+    "clone": Names(
+        [
+            "INSERT INTO {s}.t VALUES (3, 'c')",
+            "CREATE TABLE {s}.a SHALLOW CLONE {s}.t",
+            "DELETE FROM {s}.a WHERE id = 1",
+            "INSERT INTO {s}.t VALUES (4, 'd')",
+            "CREATE TABLE {s}.b SHALLOW CLONE {s}.t LOCATION '{folder}/{s}/b'",
+            "CREATE TABLE IF NOT EXISTS {s}.b SHALLOW CLONE {s}.t",
+            "CREATE OR REPLACE TABLE {s}.c SHALLOW CLONE {s}.t TBLPROPERTIES ('mine' = 'yes')",
+            "CREATE OR REPLACE TABLE {s}.e SHALLOW CLONE {s}.t",
+        ],
+        [*TABLE, "DELETE FROM {s}.t WHERE id = 2", "CREATE TABLE {s}.e (n INT) USING delta"],
+    ),
     "create or replace, new": Names(
         ["CREATE OR REPLACE TABLE {s}.t USING delta AS SELECT 1 AS id"]
     ),

@@ -15,7 +15,8 @@ import io.lakestep.sql.guard.TransactionGuard
 import io.lakestep.sql.parse.LakestepParser
 import io.lakestep.sql.read.{ConsistentReads, NoteStatementTables}
 import io.lakestep.sql.redirect.{
-  BaseFileNames, RedirectRelations, RedirectSaveAsTable, RedirectTables, SkipIfExists
+  BaseFileNames, PlaceNewTables, RedirectRelations, RedirectSaveAsTable, RedirectTables,
+  SkipIfExists
 }
 import io.lakestep.sql.run.{StatementStrategy, WatchStatements}
 import io.lakestep.transaction.{
@@ -69,6 +70,7 @@ object SessionHooks {
     extensions.injectResolutionRule(RedirectRelations(_))
     extensions.injectResolutionRule(RedirectSaveAsTable(_))
     extensions.injectResolutionRule(SkipIfExists(_))
+    extensions.injectResolutionRule(PlaceNewTables(_))
     extensions.injectPlanNormalizationRule(RedirectRelations(_))
     extensions.injectPostHocResolutionRule(BaseFileNames(_))
     extensions.injectResolutionRule(ResolveTransactionBlock(_))

@@ -5,13 +5,13 @@ import java.net.URI
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.catalog.CatalogTable
+import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType}
 import org.apache.spark.sql.delta.DeltaTableUtils
 
 import io.lakestep.Errors
 import io.lakestep.names.TableName
 import io.lakestep.overlay.OverlayPath
-import io.lakestep.transaction.Transaction
+import io.lakestep.transaction.{Transaction, Transactions}
 
 /**
  * What a session's metastore answers while Delta makes, or replaces, one table of a transaction: where
@@ -51,7 +51,7 @@ private[catalog] final class MakingTable(
     }
 }
 
-private[catalog] object MakingTable {
+private[lakestep] object MakingTable {
 
   private val current = new ThreadLocal[MakingTable]
 
@@ -61,6 +61,26 @@ private[catalog] object MakingTable {
     try body
     finally current.set(outer)
   }
+
+  /**
+   * A table that a command of Delta's makes and has a place for already, in its overlay; nothing outside a
+   * transaction, and where it lies in one.
+   */
+  def placed(session: SparkSession, table: CatalogTable, byPath: Boolean): Option[CatalogTable] =
+    for {
+      transaction <- Transactions.open(session)
+      location = table.storage.locationUri.map(new Path(_))
+      if !transaction.isReadOnly && !location.exists(OverlayPath.isOverlay(_))
+      place <- location.filter(_ => byPath || table.tableType == CatalogTableType.EXTERNAL) match {
+        case Some(path) => RedirectPath.ofTarget(session, path.toString).map(new Path(_))
+        case None =>
+          val catalog = session.sessionState.catalog
+          val name = TableName.of(catalog.qualifyIdentifier(table.identifier))
+          val schema = catalog.externalCatalog.getDatabase(name.schema).locationUri
+          val making = new MakingTable(session, transaction, name)
+          Some(new Path(new Path(making.folder(schema)), name.name))
+      }
+    } yield table.copy(storage = table.storage.copy(locationUri = Some(place.toUri)))
 
   def folder: Option[URI => URI] = Option(current.get).map(making => making.folder(_))
 

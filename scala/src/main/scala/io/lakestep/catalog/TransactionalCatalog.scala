@@ -37,7 +37,7 @@ import io.lakestep.transaction.Transactions
  * Source: Hudi RFC-73, "TransactionalCatalog"; built on Delta because Spark's own
  * `TransactionalCatalogPlugin` is never told that a Delta write has finished.
  */
-class TransactionalCatalog extends DeltaCatalog {
+class TransactionalCatalog extends DeltaCatalog with CreateTableLikeCall {
   RuntimeContract.check()
 
   private var catalogName = SparkInternals.sessionCatalogName
@@ -153,7 +153,7 @@ class TransactionalCatalog extends DeltaCatalog {
     }
   }
 
-  private def making[T](ident: Identifier, properties: JMap[String, String])(
+  protected def making[T](ident: Identifier, properties: JMap[String, String])(
       make: (Identifier, JMap[String, String]) => T): T =
     if (!Transactions.isOpen(spark)) {
       refuseFolderOfAnother(ident, properties)

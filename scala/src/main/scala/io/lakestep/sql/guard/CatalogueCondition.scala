@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.analysis.{
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.connector.catalog.{StagedTable, Table}
 import org.apache.spark.sql.delta.commands.{
-  AlterTableSetPropertiesDeltaCommand, CreateDeltaTableCommand, DeltaReorgTable,
+  AlterTableSetPropertiesDeltaCommand, CloneTableCommand, CreateDeltaTableCommand, DeltaReorgTable,
   DeltaReorgTableCommand, DeltaReorgTableMode, DeltaReorgTableSpec
 }
 import org.apache.spark.sql.delta.sources.DeltaSourceUtils
@@ -25,7 +25,7 @@ import org.apache.spark.sql.execution.datasources.{
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.internal.SQLConf
 
-import org.apache.spark.sql.delta.lakestep.DeltaReference
+import org.apache.spark.sql.delta.lakestep.{DeltaReference, OverlayCloneSource}
 import io.lakestep.catalog.TransactionalCatalog
 import io.lakestep.overlay.OverlayPath
 
@@ -76,6 +76,11 @@ object CatalogueCondition {
       plan.children.nonEmpty && plan.children.forall(isOurs)
   }
 
+  /** The same of the first of its parts. */
+  case object OurTarget extends CatalogueCondition("our-target") {
+    override def holds(plan: LogicalPlan): Boolean = plan.children.headOption.exists(isOurs)
+  }
+
   private def isOurs(name: LogicalPlan): Boolean = name match {
     case name: ResolvedIdentifier => name.catalog.isInstanceOf[TransactionalCatalog]
     case namespace: ResolvedNamespace => namespace.catalog.isInstanceOf[TransactionalCatalog]
@@ -103,7 +108,12 @@ object CatalogueCondition {
   case object OverlayLocation extends CatalogueCondition("overlay-location") {
     override def holds(plan: LogicalPlan): Boolean = plan match {
       case create: CreateDeltaTableCommand =>
-        create.table.storage.locationUri.exists(uri => OverlayPath.isOverlay(new Path(uri)))
+        create.existingTableOpt.getOrElse(create.table).storage.locationUri
+          .exists(uri => OverlayPath.isOverlay(new Path(uri)))
+      case clone: CloneTableCommand =>
+        OverlayPath.isOverlay(
+          clone.targetPath
+        ) && clone.sourceTable.isInstanceOf[OverlayCloneSource]
       case _ => false
     }
   }
@@ -154,6 +164,7 @@ object CatalogueCondition {
       DeltaProvider,
       DeltaTable,
       OurCatalog,
+      OurTarget,
       PersistentView,
       OverlayLocation,
       Temporary,

@@ -62,6 +62,7 @@ object DeltaReference {
     case relation: HadoopFsRelation => held(relation.location)
     case feed: DeltaCDFRelation => Seq(of(feed.snapshotWithSchemaMode.snapshot.deltaLog))
     case source: CloneDeltaSource => Seq(DeltaReference(source.dataPath, Some(source.name)))
+    case source: OverlayCloneSource => Seq(DeltaReference(source.overlay, Some(source.name)))
     case log: DeltaLog => Seq(of(log))
     case snapshot: SnapshotDescriptor => Seq(of(snapshot.deltaLog))
     case Some(inner) => held(inner)

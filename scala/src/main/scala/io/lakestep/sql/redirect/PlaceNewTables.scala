@@ -1,0 +1,53 @@
+package io.lakestep.sql.redirect
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.delta.commands.{
+  CloneDeltaSource, CloneTableCommand, CreateDeltaTableCommand
+}
+
+import org.apache.spark.sql.delta.lakestep.OverlayCloneSource
+import io.lakestep.catalog.MakingTable
+import io.lakestep.overlay.OverlayPath
+
+/**
+ * CLONE, and CREATE TABLE LIKE before Spark 4.2: Delta's analysis says where the new table lies, so it is here
+ * that it goes to its overlay. The files of a clone are those of the source itself.
+ */
+final case class PlaceNewTables(session: SparkSession) extends Rule[LogicalPlan] {
+
+  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+    case create: CreateDeltaTableCommand if create.existingTableOpt.isEmpty =>
+      MakingTable.placed(session, create.table, create.tableByPath).fold(ofBase(create)) { table =>
+        val place = new Path(table.location)
+        val identifier =
+          if (create.tableByPath) TableIdentifier(place.toString, Some("delta"))
+          else table.identifier
+        ofBase(create.copy(
+          table = table.copy(identifier = identifier),
+          query = create.query.map {
+            case clone: CloneTableCommand => clone.copy(targetPath = place)
+            case other => other
+          }
+        ))
+      }
+    case create: CreateDeltaTableCommand => ofBase(create)
+    case other => other
+  }
+
+  private def ofBase(create: CreateDeltaTableCommand): CreateDeltaTableCommand =
+    create.query match {
+      case Some(clone: CloneTableCommand) =>
+        clone.sourceTable match {
+          case source: CloneDeltaSource if OverlayPath.isOverlay(source.dataPath) =>
+            val base = OverlayPath.parse(source.dataPath).base
+            val read = new OverlayCloneSource(source, base)
+            create.copy(query = Some(clone.copy(sourceTable = read)))
+          case _ => create
+        }
+      case _ => create
+    }
+}
