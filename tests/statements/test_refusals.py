@@ -223,7 +223,9 @@ def test_other_formats_and_vacuum_are_refused_before_they_act(spark, arena, tmp_
     inside = spark.table(target.sql)
     unsupported = "LAKESTEP_UNSUPPORTED_IN_TRANSACTION."
     attempts = {
-        "CREATE_TABLE": [lambda: spark.sql(f"CREATE TABLE fresh LIKE {target.sql}")],
+        "CREATE_TABLE": [lambda: spark.sql("CREATE TABLE fresh LIKE in_parquet")],
+        "RENAME": [lambda: spark.sql("ALTER TABLE in_parquet RENAME TO elsewhere")],
+        "CLONE": [lambda: spark.sql("CREATE TABLE fresh SHALLOW CLONE in_parquet")],
         "NOT_DELTA": [
             lambda: spark.sql("INSERT INTO in_parquet VALUES (1)"),
             lambda: inside.write.parquet(str(tmp_path / "files")),
@@ -231,7 +233,6 @@ def test_other_formats_and_vacuum_are_refused_before_they_act(spark, arena, tmp_
             lambda: spark.sql(f"CREATE TABLE fresh USING parquet AS SELECT * FROM {target.sql}"),
             lambda: inside.write.format("parquet").saveAsTable("fresh"),
             lambda: spark.sql("DROP TABLE in_parquet"),
-            lambda: spark.sql("ALTER TABLE in_parquet RENAME TO elsewhere"),
             lambda: spark.sql("ALTER TABLE in_parquet SET TBLPROPERTIES ('a' = 'b')"),
         ],
         "VACUUM": [
