@@ -1,0 +1,144 @@
+"""Drivers beside each other on one Hive metastore server, also while it is away."""
+
+import pytest
+
+from driver import TIMEOUT_S, DriverError
+from hive_metastore import MetastoreServer
+from process import Died
+
+SETUP = (
+    "CREATE SCHEMA {s}",
+    "CREATE TABLE {s}.a USING delta AS SELECT 1 AS v",
+    "CREATE TABLE {s}.b USING delta AS SELECT 2 AS v",
+)
+
+CHANGES = (
+    "INSERT INTO {s}.b VALUES (3)",
+    "DROP TABLE {s}.a",
+    "ALTER TABLE {s}.b RENAME TO {s}.c",
+    "CREATE TABLE {s}.n USING delta AS SELECT 4 AS v",
+    "CREATE VIEW {s}.w AS SELECT v + 1 AS v FROM {s}.n",
+)
+
+BEFORE = {"a": [1], "b": [2]}
+AFTER = {"c": [2, 3], "n": [4], "w": [5]}
+
+
+def said(statements, schema):
+    return [statement.format(s=schema) for statement in statements]
+
+
+def seen(spark, schema):
+    """Tables and views of a schema with their rows."""
+    tables = [row["tableName"] for row in spark.sql(f"SHOW TABLES IN {schema}").collect()]
+    return {
+        table: sorted(row[0] for row in spark.sql(f"SELECT v FROM {schema}.{table}").collect())
+        for table in tables
+    }
+
+
+def look(session, schema):
+    return session.call("test_metastore_server:seen", schema=schema)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with MetastoreServer(tmp_path_factory.mktemp("metastore")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def pair(pool, server, tmp_path_factory):
+    """Two drivers; whoever kills one puts another in its place."""
+    drivers = [pool.start(server.settings) for _ in range(2)]
+    yield drivers
+    for driver in drivers:
+        driver.kill()
+
+
+@pytest.fixture
+def sessions(pair, tmp_path):
+    return [driver.session(tmp_path / "timeline") for driver in pair]
+
+
+def test_names_are_another_driver_s_with_commit(sessions):
+    one, other = sessions
+    one.sql(*said(SETUP, "plain"))
+    one.sql("BEGIN", *said(CHANGES, "plain"))
+    assert look(one, "plain") == AFTER
+    assert look(other, "plain") == BEFORE
+    other.sql("BEGIN")
+    assert look(other, "plain") == BEFORE
+    one.sql("COMMIT")
+    # Its transaction began before.
+    assert look(other, "plain") == BEFORE
+    with pytest.raises(DriverError) as refused:
+        other.sql("CREATE TABLE plain.n USING delta AS SELECT 9 AS v", "COMMIT")
+    assert refused.value.condition == "LAKESTEP_CONFLICT.NAME_CHANGED"
+    other.sql("ROLLBACK")
+    assert look(one, "plain") == look(other, "plain") == AFTER
+
+
+def test_one_that_sleeps_before_it_makes_names_puts_nothing_back(pair, sessions):
+    one, other = sessions
+    one.sql(*said(SETUP, "sleeping"))
+    with pair[0].halts("beforeNames:1") as halts:
+        commit = halts.during(one.start_sql("BEGIN", *said(CHANGES, "sleeping"), "COMMIT"))
+        assert halts.reached() == "beforeNames:1"
+        other.sql("BEGIN", "COMMIT")
+        assert look(other, "sleeping") == AFTER
+        rename = "ALTER TABLE sleeping.n RENAME TO sleeping.a"
+        other.sql("BEGIN", "DROP VIEW sleeping.w", rename, "COMMIT")
+        halts.go()
+        commit.result(TIMEOUT_S)
+    for session in sessions:
+        assert look(session, "sleeping") == {"a": [4], "c": [2, 3]}
+
+
+def test_names_wait_for_a_metastore_that_is_away(pair, sessions, server):
+    one, other = sessions
+    one.sql(*said(SETUP, "away"))
+    with pair[0].halts("beforeNames:1") as halts:
+        commit = halts.during(one.start_sql("BEGIN", *said(CHANGES, "away"), "COMMIT"))
+        assert halts.reached() == "beforeNames:1"
+        server.kill()
+        halts.go()
+        # The data are committed, and nothing fails for the names.
+        commit.result(TIMEOUT_S)
+    try:
+        with pytest.raises(DriverError):
+            other.sql("SELECT * FROM away.a")
+    finally:
+        server.start()
+    for session in (other, one):
+        session.sql("BEGIN", "COMMIT")
+        assert look(session, "away") == AFTER
+
+
+def test_a_commit_that_cannot_ask_the_metastore_commits_nothing(sessions, server):
+    one = sessions[0]
+    one.sql(*said(SETUP, "unasked"))
+    one.sql("BEGIN", *said(CHANGES, "unasked"))
+    server.kill()
+    try:
+        with pytest.raises(DriverError):
+            one.sql("COMMIT")
+    finally:
+        server.start()
+    one.sql("ROLLBACK", "BEGIN", "COMMIT")
+    for session in sessions:
+        assert look(session, "unasked") == BEFORE
+
+
+def test_names_of_a_killed_driver_are_made_by_another_one(pool, pair, sessions, server):
+    one, other = sessions
+    one.sql(*said(SETUP, "killed"))
+    with pair[0].halts("beforeNames:1") as halts:
+        commit = halts.during(one.start_sql("BEGIN", *said(CHANGES, "killed"), "COMMIT"))
+        assert halts.reached() == "beforeNames:1"
+        pair[0].kill()
+    with pytest.raises(Died):
+        commit.result(TIMEOUT_S)
+    pair[0] = pool.start(server.settings)
+    other.sql("BEGIN", "COMMIT")
+    assert look(other, "killed") == AFTER
