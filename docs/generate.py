@@ -1,5 +1,7 @@
 """Write the reference pages that repeat what the code says: errors.md, python.md, settings.md.
 
+In pages written by hand it writes the blocks that show a file of examples/.
+
 ``python docs/generate.py`` writes them; ``--check`` writes nothing and exits with 1 if one differs.
 """
 
@@ -33,6 +35,9 @@ NEXT_STEPS = {
     "LAKESTEP_TRANSACTION_FAILED": 0,
     "LAKESTEP_UNSUPPORTED_IN_TRANSACTION.CREATE_TABLE": 2,
 }
+
+# Pages that show files of examples/.
+WITH_EXAMPLES = ("dbt.md", "pipelines.md")
 
 ERRORS_HEAD = """\
 # Errors
@@ -164,6 +169,7 @@ def main() -> int:
     check = parser.parse_args().check
     differs = False
     pages = {"errors.md": errors_page, "python.md": python, "settings.md": settings_page}
+    pages |= {name: lambda name=name: with_examples(name) for name in WITH_EXAMPLES}
     for name, page in pages.items():
         text = page()
         path = DOCS / name
@@ -321,6 +327,19 @@ def settings_page() -> str:
     rows = [f"| `{s.key}` | {kinds[s.type]} | {s.default} | {s.doc} |" for s in settings()]
     head = "## Settings of a session\n\n| setting | type | default | meaning |\n|---|---|---|---|"
     return "\n".join([NOTICE, SETTINGS_HEAD, head, *rows, "", SETTINGS_TAIL])
+
+
+_EXAMPLE = re.compile(r"^<!-- (examples/\S+) -->\n\n```(\w+)\n.*?^```$", re.MULTILINE | re.DOTALL)
+
+
+def with_examples(name: str) -> str:
+    """Return a page with the files of examples/ that it names, as they are."""
+
+    def shown(match: re.Match[str]) -> str:
+        text = (DOCS / match[1]).read_text("utf-8")
+        return f"<!-- {match[1]} -->\n\n```{match[2]}\n{text}```"
+
+    return _EXAMPLE.sub(shown, (DOCS / name).read_text("utf-8"))
 
 
 if __name__ == "__main__":

@@ -44,7 +44,15 @@ VARIABLES = "settings.md#environment-variables"
 # The public names but for the exceptions, by section.
 SECTIONS = {
     "Sessions": ["configure", "jar_path"],
-    "Transactions": ["transaction", "run", "recover", "Transaction", "Savepoint", "Recovered"],
+    "Transactions": [
+        "transaction",
+        "run",
+        "run_dbt",
+        "recover",
+        "Transaction",
+        "Savepoint",
+        "Recovered",
+    ],
 }
 
 EXCEPTIONS_HEAD = """\
@@ -67,8 +75,8 @@ COMMANDS_HEAD = """\
 ## Command line
 
 The wheel installs the command `lakestep`. It exits with 0; with 1 after an error, which it prints
-to stderr; with 2 when it was called in a wrong way. Only `lakestep run` starts Spark; see
-[A file of SQL](operations.md#a-file-of-sql).
+to stderr; with 2 when it was called in a wrong way. Only two of them start Spark; see
+[A file of SQL](operations.md#a-file-of-sql) and [dbt](dbt.md).
 """
 
 

@@ -73,6 +73,16 @@ class Program:
         self._signal(signal.SIGKILL)
         self._process.wait()
 
+    def interrupt(self) -> None:
+        """SIGINT to the program alone, as no terminal is between."""
+        self._process.send_signal(signal.SIGINT)
+
+    def wait(self) -> int:
+        """Let the program print what it likes to, until it ends; return its exit code."""
+        for _ in self.lines():
+            pass
+        return self._process.wait()
+
     def freeze(self) -> None:
         """SIGSTOP to all of them."""
         self._signal(signal.SIGSTOP)

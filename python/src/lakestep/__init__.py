@@ -15,6 +15,7 @@ changed.
 
 from lakestep import _errors, _writer
 from lakestep._build import jar_path, version
+from lakestep._dbt import run_dbt
 from lakestep._errors import (
     ConfigurationError,
     ConflictError,
@@ -48,6 +49,7 @@ __all__ = [
     "jar_path",
     "recover",
     "run",
+    "run_dbt",
     "transaction",
 ]
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from lakestep import _build, _errors
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 app = typer.Typer(
     help="Lakestep on this machine.",
@@ -98,7 +102,7 @@ def run_sql_file(
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
     """Run the statements of a file in one session; with --atomic as one transaction."""
-    from lakestep import _report, _run_file, _statements
+    from lakestep import _run_file, _statements
 
     if master is not None and remote is not None:
         raise typer.BadParameter("there is one of --master and --remote")
@@ -120,6 +124,48 @@ def run_sql_file(
         _fail(f"{job.name}:{boundary.line}: {boundary.title}: {why}. Nothing was run.")
     if not job.statements:
         return
+    with _session(settings, master, remote) as spark:
+        raise typer.Exit(_run_file.run_job(spark, job))
+
+
+@app.command(
+    "dbt", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
+def run_dbt(
+    arguments: Annotated[
+        list[str], typer.Argument(help="As for dbt: build --project-dir shop, for example.")
+    ],
+    conf: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="A setting of Spark. Repeatable."),
+    ] = None,
+    master: Annotated[
+        str | None, typer.Option(metavar="URL", help="Spark's master, local[4] for example.")
+    ] = None,
+) -> None:
+    """Run dbt as one transaction: committed if all of it passed, else rolled back."""
+    from lakestep import _dbt, _run_file
+
+    if not _dbt.is_installed():
+        _fail("dbt is not installed. Say: pip install 'lakestep[dbt]'")
+    # As dbt does: names that end with the process would be of no use.
+    settings = {"spark.sql.catalogImplementation": "hive", **_pairs(conf, "--conf")}
+    with _session(settings, master, None) as spark:
+        result = _dbt.run(spark, arguments, cancel=lambda: _run_file.cancel(spark))
+    if result.success:
+        return
+    if result.exception is not None:
+        print(result.exception, file=sys.stderr)
+    print("The run was rolled back.", file=sys.stderr)
+    raise typer.Exit(_dbt.exit_code(result))
+
+
+@contextmanager
+def _session(
+    settings: dict[str, str], master: str | None, remote: str | None
+) -> Iterator[SparkSession]:
+    from lakestep import _report, _run_file
+
     try:
         spark = _run_file.session(settings, master, remote)
     except _errors.LakestepError:
@@ -129,7 +175,7 @@ def run_sql_file(
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     try:
-        raise typer.Exit(_run_file.run_job(spark, job))
+        yield spark
     finally:
         # What follows a COMMIT is brought to its end.
         signal.signal(signal.SIGINT, signal.SIG_IGN)

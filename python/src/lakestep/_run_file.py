@@ -106,7 +106,7 @@ def run_job(spark: SparkSession, job: Job) -> int:
 
 class _Run:
     def __init__(self, spark: SparkSession, job: Job) -> None:
-        self.interrupts = _Interrupts(lambda: _cancel(spark))
+        self.interrupts = _Interrupts(lambda: cancel(spark))
         self._spark = spark
         self._job = job
         self._steps = _report.Steps(len(job.statements), quiet=job.quiet)
@@ -229,7 +229,8 @@ class _Interrupts:
         signal.signal(signal.SIGINT, self._before)
 
 
-def _cancel(spark: SparkSession) -> None:
+def cancel(spark: SparkSession) -> None:
+    """Cancel all that Spark runs."""
     if is_connect(spark):
         spark.interruptAll()
     else:

@@ -1,0 +1,1 @@
+select id, amount from {{ ref('orders') }} where amount > {{ var('limit') }}
