@@ -35,7 +35,7 @@ private[lakestep] final class Metastore(catalog: => ExternalCatalog, conf: => Co
   override def has(metastore: String): Boolean = Metastore.known(catalog).contains(metastore)
 
   override def isStill(metastore: String): Boolean =
-    Metastore.stored(catalog).contains(metastore)
+    Metastore.read(catalog).contains(metastore)
 
   override def find(key: NameKey): Option[NamedObject] = key.name match {
     case Some(name) => Metastore.table(catalog, key.schema, name).map(Definition.of)
@@ -154,11 +154,13 @@ private[lakestep] object Metastore {
   def known(catalog: ExternalCatalog): Option[String] =
     Option(ids.get(catalog)).orElse(stored(catalog))
 
+  private def stored(catalog: ExternalCatalog): Option[String] =
+    try read(catalog)
+    catch { case NonFatal(_) => None }
+
   /** As it is now: of two clients that store the first at once, one must learn of the other's. */
-  private def stored(catalog: ExternalCatalog): Option[String] = {
-    val found =
-      try schema(catalog, Default).flatMap(_.properties.get(Definition.IdProperty))
-      catch { case NonFatal(_) => None }
+  private def read(catalog: ExternalCatalog): Option[String] = {
+    val found = schema(catalog, Default).flatMap(_.properties.get(Definition.IdProperty))
     found.foreach(ids.put(catalog, _))
     found
   }
@@ -169,9 +171,12 @@ private[lakestep] object Metastore {
       Errors.caused("LAKESTEP_METASTORE_WITHOUT_ID", cause, "property" -> Definition.IdProperty)
     try {
       val default = catalog.getDatabase(Default)
-      val made = UUID.randomUUID.toString.replace("-", "")
-      val property = Definition.IdProperty -> made
-      catalog.alterDatabase(default.copy(properties = default.properties + property))
+      // It may be there, and have been away when it was asked for.
+      if (!default.properties.contains(Definition.IdProperty)) {
+        val made = UUID.randomUUID.toString.replace("-", "")
+        val property = Definition.IdProperty -> made
+        catalog.alterDatabase(default.copy(properties = default.properties + property))
+      }
     } catch { case NonFatal(cause) => throw refusal(cause) }
     known(catalog).getOrElse(throw refusal(null))
   }

@@ -86,8 +86,10 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
 
   private def actors(): Unit = {
     scenario.clients.zipWithIndex.foreach { case (times, i) =>
-      ours(s"client-$i", MainRoot, times)((client, dice) =>
-        if (world.metastores.isEmpty || dice.nextInt(4) == 0)
+      // Names need some history before they tell anything.
+      val more = if (world.metastores.isEmpty) times else times + 2
+      ours(s"client-$i", MainRoot, more)((client, dice) =>
+        if (world.metastores.isEmpty || dice.nextInt(6) == 0)
           client.transaction(some(dice), isolation(dice))
         else overNames(client, dice)
       )
@@ -148,7 +150,7 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
     }
     if (world.metastores.nonEmpty) {
       scenario.nameReaders.zipWithIndex.foreach { case (times, i) =>
-        ours(s"names-$i", MainRoot, times)(readNames(_, _))
+        ours(s"names-$i", MainRoot, times, lastly = _.queryOfNames(isLast = true))(readNames)
       }
       scenario.namers.zipWithIndex.foreach { case (times, i) =>
         actor(s"namer-$i", times, foreign = true, aims = true) { (client, dice, _) => () =>
@@ -188,14 +190,21 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
   private def isolation(dice: SplittableRandom): IsolationLevel =
     if (dice.nextInt(5) == 0) IsolationLevel.Serializable else IsolationLevel.Snapshot
 
-  private def ours(name: String, root: String, times: Int, rules: ConflictRules = ConflictCheck)(
+  /** @param lastly what it does when all is quiet */
+  private def ours(
+      name: String,
+      root: String,
+      times: Int,
+      rules: ConflictRules = ConflictCheck,
+      lastly: LakestepClient => Unit = _ => ())(
       work: (LakestepClient, SplittableRandom) => Unit): Unit =
     actor(name, times, foreign = false, aims = !name.startsWith("client")) {
       (client, dice, actor) =>
         val paths = names(dice)
-        val found = metastore(root, dice).map(new NamesOfSession(world, client, dice, _))
+        val found = metastore(root, dice).map(new NamesOfSession(world, client, dice, protections, _))
         val session = this.session(name, client, root, dice, actor, paths, rules, found)
         if (scenario.twins && found.isDefined) twin(name, session, actor, dice)
+        if (found.isDefined) lasting += actor -> (() => lastly(session))
         () => work(session, dice)
     }
 
@@ -237,9 +246,9 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
     names
   )
 
-  /** The path by which a session knows each table. */
+  /** The path by which a session knows each table; where names hold paths, everybody knows those. */
   private def names(dice: SplittableRandom): String => String =
-    if (!scenario.aliases) identity
+    if (!scenario.aliases || world.metastores.nonEmpty) identity
     else {
       val paths = world.tables.map(t => t -> (if (dice.nextInt(3) == 0) Alias.of(t) else t)).toMap
       if (paths.exists { case (t, path) => t != path }) counts.event("session with a second path")
@@ -296,9 +305,15 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
         else actor.sleep(dice.nextInt(MostSteps))
         explained(step())
       }
+      lasting.get(actor).foreach { lastly =>
+        actor.sleepUntilPhase(World.Quiet)
+        explained(lastly())
+      }
     }
     ()
   }
+
+  private var lasting = Map.empty[Scheduler#Actor, () => Unit]
 
   /** A session that nothing goes wrong for: finishes what is left in every database. */
   private def last(name: String, phase: Int)(afterwards: LakestepClient => Unit): Unit = {
@@ -328,7 +343,7 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
       dice: SplittableRandom,
       metastore: SimulatedMetastore): Unit = {
     val client = new SimulatedClient(s"$name-${metastore.id}", world, Faults.none, 0L)
-    val names = new NamesOfSession(world, client, dice, metastore)
+    val names = new NamesOfSession(world, client, dice, protections, metastore)
     session(name, client, MainRoot, dice, actor, identity, names = Some(names)).recoverAll()
     ()
   }
@@ -411,6 +426,7 @@ object History {
     "LAKESTEP_OUTCOME_UNKNOWN",
     "LAKESTEP_TABLE_OF_ANOTHER_TIMELINE",
     "LAKESTEP_ENTRY_UNFINISHED",
+    "LAKESTEP_METASTORE_WITHOUT_ID",
     "LAKESTEP_SNAPSHOT_GONE",
     "LAKESTEP_SNAPSHOT_BEHIND_DATABASE",
     "LAKESTEP_SNAPSHOT_BEHIND_SESSION"

@@ -135,12 +135,16 @@ final class LakestepClient(
     }
   }
 
-  /** A query outside a transaction, which reads several names. */
-  def queryOfNames(): Unit = {
+  /**
+   * A query outside a transaction, which reads several names.
+   *
+   * @param isLast whether nobody changes anything any more
+   */
+  def queryOfNames(isLast: Boolean = false): Unit = {
     database.lookForNames()
     names.flatMap(_.ofQuery(database)).foreach { names =>
       names.meet()
-      names.saw(client.name)
+      names.saw(client.name, isLast)
     }
   }
 

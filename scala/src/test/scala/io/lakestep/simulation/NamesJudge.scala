@@ -35,7 +35,7 @@ final class NamesJudge(world: World, timeline: TrueTimeline) {
     }
     entries.filter(_._2.isCompleted).map(_._1).foreach(keepsTables)
     world.attempts.foreach(readNames)
-    world.seenNames.foreach(seen)
+    world.seenNames.foreach(s => if (s.isLast) last(s) else seen(s))
     world.metastores.foreach(made)
     dropped()
   }
@@ -90,6 +90,14 @@ final class NamesJudge(world: World, timeline: TrueTimeline) {
       taken(theirs).exists(p => a.writes.exists(_.table == p) || a.reads.contains(p))
     named.exists { case (c, _) => c.number > a.snapshot && c.names.exists(meets) } ||
     a.names.exists(c => !isSound(c.key, a.answeredAt))
+  }
+
+  /** When nobody changes anything any more, whoever has changed it. */
+  private def last(s: SeenNames): Unit = {
+    world.counts.event("last query of names")
+    val now = s.metastore.now
+    for ((k, o) <- s.names if !NamedObject.areSame(now.get(k), o))
+      violated(s"${s.client} reads ${shown(o)} as $k for ever, which is ${shown(now.get(k))}")
   }
 
   private def seen(s: SeenNames): Unit = {

@@ -8,22 +8,24 @@ import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType}
 import io.lakestep.commit.{BegunTransaction, Catalogs, Database}
 import io.lakestep.log.TableRef
 import io.lakestep.names.{Definition, NameState, TableName, TransactionNames}
-import io.lakestep.timeline.{NameChange, NameKey}
+import io.lakestep.timeline.{NameChange, NameKey, NamedObject}
 
 /** A session's metastore, and the names of what it does, as the product's own code has them. */
 final class NamesOfSession(
     world: World,
     client: SimulatedClient,
     random: SplittableRandom,
+    protections: Protections,
     metastore: SimulatedMetastore) {
 
-  private val catalog = new SimulatedCatalog(world, metastore, client)
+  private val catalog =
+    new SimulatedCatalog(world, metastore, client, protections.keepsFolders)
 
   val catalogs: Catalogs = SimulatedCatalog.catalogs(catalog, world.conf)
 
   /** The names of a transaction. */
   def of(database: Database, begun: BegunTransaction): NamesOfTransaction = new NamesOfTransaction(
-    new TransactionNames(database.namesBefore(begun, _)),
+    new TransactionNames(once(database.namesBefore(begun, _))),
     database,
     Some(begun.snapshot)
   )
@@ -31,7 +33,17 @@ final class NamesOfSession(
   /** Those of a query outside a transaction; nothing where the client knows of no change of a name. */
   def ofQuery(database: Database): Option[NamesOfTransaction] =
     database.namesOfQuery().map { before =>
-      new NamesOfTransaction(new TransactionNames(_ => before()), database, None)
+      new NamesOfTransaction(new TransactionNames(once(_ => before())), database, None)
+    }
+
+  private type Before = Boolean => Map[NameKey, Option[NamedObject]]
+
+  /** The timeline is read after each answer of the metastore, or only once and before all. */
+  private def once(before: Before): Before =
+    if (protections.asksMetastoreFirst) before
+    else {
+      val read = before(true)
+      _ => read
     }
 
   final class NamesOfTransaction(
@@ -69,7 +81,7 @@ final class NamesOfSession(
     }
 
     /** What has been read is held against the entries; with the names in a schema. */
-    def saw(who: String): Unit = {
+    def saw(who: String, isLast: Boolean = false): Unit = {
       val schema = Vector("s", "t")(random.nextInt(2))
       val listed =
         if (random.nextInt(2) == 0) None
@@ -81,7 +93,8 @@ final class NamesOfSession(
         world.scheduler.step,
         snapshot,
         met.map { case (n, t) => metastore.key(n) -> t.map(Definition.of) },
-        listed
+        listed,
+        isLast
       ))
     }
 

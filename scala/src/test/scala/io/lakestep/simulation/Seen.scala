@@ -89,6 +89,7 @@ final case class SeenQuery(
  *
  * @param snapshot of the transaction, nothing for a query outside of one
  * @param listed a schema, and the names in it
+ * @param isLast whether nobody changed anything any more
  */
 final case class SeenNames(
     client: String,
@@ -97,4 +98,5 @@ final case class SeenNames(
     until: Int,
     snapshot: Option[Long],
     names: Map[NameKey, Option[NamedObject]],
-    listed: Option[(String, Set[String])])
+    listed: Option[(String, Set[String])],
+    isLast: Boolean)

@@ -11,8 +11,16 @@ import io.lakestep.commit.Catalogs
 import io.lakestep.names.{Metastore, TableName}
 import io.lakestep.timeline.{CommitEntry, NameKey, NamedObject}
 
-/** A metastore as one client sees it: every call is a request, and so a scheduling point. */
-final class SimulatedCatalog(world: World, metastore: SimulatedMetastore, client: SimulatedClient)
+/**
+ * A metastore as one client sees it: every call is a request, and so a scheduling point.
+ *
+ * @param detaches whether a managed table may be made external
+ */
+final class SimulatedCatalog(
+    world: World,
+    metastore: SimulatedMetastore,
+    client: SimulatedClient,
+    detaches: Boolean)
     extends ExternalCatalogCalls(SimulatedCatalog.Nothing) {
 
   private val working = mutable.Map.empty[Scheduler#Actor, Applying]
@@ -61,8 +69,11 @@ final class SimulatedCatalog(world: World, metastore: SimulatedMetastore, client
   override def createTable(table: CatalogTable, ignoreIfExists: Boolean): Unit =
     changeTable(TableName.of(table.identifier))(metastore.create(table, _))
 
-  override def alterTable(table: CatalogTable): Unit =
+  override def alterTable(table: CatalogTable): Unit = if (detaches || !isDetached(table))
     changeTable(TableName.of(table.identifier))(metastore.alter(table, _))
+
+  private def isDetached(table: CatalogTable) = metastore.table(TableName.of(table.identifier))
+    .exists(t => t.storage == table.storage && t.tableType != table.tableType)
 
   override def dropTable(
       schema: String,

@@ -130,4 +130,5 @@ object World {
   val FirstRecovery = 1
   val LateZombies = 2
   val SecondRecovery = 3
+  val Quiet = 4
 }
