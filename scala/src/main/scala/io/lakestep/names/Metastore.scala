@@ -55,7 +55,7 @@ private[lakestep] final class Metastore(catalog: => ExternalCatalog, conf: => Co
     val now = find(change.key)
     val isUnmoved = NamedObject.areSame(change.before, change.after)
     if (NamedObject.areSame(now, change.after) && !isUnmoved) None
-    else if (NamedObject.areSame(now, change.before))
+    else if (NamedObject.areSame(now, change.before) || now.isEmpty && isReplaced(change))
       if (change.key.name.isEmpty && change.after.isEmpty && inside(change.key).nonEmpty)
         Some(taken(entry, change, now))
       else
@@ -68,6 +68,10 @@ private[lakestep] final class Metastore(catalog: => ExternalCatalog, conf: => Co
         }
     else Some(taken(entry, change, now))
   }
+
+  /** What cannot be altered is dropped first, and somebody may have ended there. */
+  private def isReplaced(change: NameChange): Boolean =
+    change.before.exists(old => change.after.exists(_.kind != old.kind))
 
   private def makeTable(change: NameChange, name: String): Unit = {
     val schema = change.key.schema
@@ -187,8 +191,11 @@ private[lakestep] object Metastore {
   def schema(catalog: ExternalCatalog, name: String): Option[CatalogDatabase] =
     found(catalog.getDatabase(name))
 
-  /** Hive's client throws another class than Spark's own catalog. */
-  private def found[A](look: => A): Option[A] =
+  /**
+   * What is asked for, nothing where the table or its schema is not there. Hive's client throws another
+   * class than Spark's own catalog.
+   */
+  def found[A](look: => A): Option[A] =
     try Some(look)
     catch { case e: AnalysisException if Absent(e.getCondition) => None }
 

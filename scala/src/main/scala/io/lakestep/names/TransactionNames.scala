@@ -138,7 +138,7 @@ private[lakestep] final class TransactionNames(
   /** @param now what the metastore lists */
   def tables(base: ExternalCatalog, schema: String, now: => Seq[String]): Seq[String] =
     listed(
-      if (Metastore.schema(base, schema).isDefined) now else Nil,
+      Metastore.found(now).getOrElse(Nil),
       otherwise(base, isNew = true).collect { case (NameKey(_, `schema`, Some(name)), there) =>
         name -> there.isDefined
       },
