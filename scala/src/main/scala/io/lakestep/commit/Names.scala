@@ -4,8 +4,8 @@ import scala.util.control.NonFatal
 
 import io.lakestep.Json
 import io.lakestep.timeline.{
-  Aborting, CommitEntry, Conflict, EntryStatus, NameChange, NameKey, NamedObject, Rule, TimelineSnapshot,
-  TimelineView
+  Aborting, CommitEntry, Conflict, EntryStatus, NameChange, NameKey, NamedObject, Rule,
+  TimelineSnapshot, TimelineView
 }
 
 /**
@@ -123,16 +123,20 @@ private[commit] final class Names(env: Environment) {
    * throws: the transaction is committed, whatever becomes of this.
    */
   def apply(entry: CommitEntry, hash: String): Unit =
-    if (entry.names.nonEmpty && isNext(entry) && !isMade(entry)) {
+    if (entry.names.nonEmpty && isNext(entry)) {
       // What is not known to be ours now may seem to be, once it answers.
       val isAllOurs = metastores(entry.names).forall(options.catalogs.has(_))
-      env.observer.beforeNames(entry)
-      val made = quietly(entry)(options.catalogs(entry))
-      made.toVector.flatten.foreach(behind(entry, _))
-      env.observer.namesMade(entry)
-      if (made.nonEmpty && isAllOurs && safeguards.notesNames)
-        quietly(entry)(timeline.putApplied(entry.number, hash, clock.nowMs()))
+      if (!isMade(entry)) make(entry, hash, isAllOurs)
     }
+
+  private def make(entry: CommitEntry, hash: String, isAllOurs: Boolean): Unit = {
+    env.observer.beforeNames(entry)
+    val made = quietly(entry)(options.catalogs(entry))
+    made.toVector.flatten.foreach(behind(entry, _))
+    env.observer.namesMade(entry)
+    if (made.nonEmpty && isAllOurs && safeguards.notesNames)
+      quietly(entry)(timeline.putApplied(entry.number, hash, clock.nowMs()))
+  }
 
   /** Also when that cannot be told: later entries may have changed what would be made again. */
   private def isMade(entry: CommitEntry): Boolean = safeguards.heedsNotedNames &&

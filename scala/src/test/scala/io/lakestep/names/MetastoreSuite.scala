@@ -163,7 +163,8 @@ final class MetastoreSuite extends AnyFunSuite {
         try new Metastore(new Dying(s.catalog, calls), s.conf)(entry)
         catch { case _: Killed => Vector.empty }
         // What becomes of another kind is not altered.
-        if (expected.get("a").exists(_ != "view")) assert(s.catalog.tableExists("s", "a"), s"after $calls calls")
+        if (expected.get("a").exists(_ != "view"))
+          assert(s.catalog.tableExists("s", "a"), s"after $calls calls")
         assert(new Metastore(s.catalog, s.conf)(entry).isEmpty)
         if (s.catalog.databaseExists("s")) assert(s.places == expected, s"after $calls calls")
         else assert(expected.isEmpty)

@@ -9,8 +9,8 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 
 import io.lakestep.LakestepException
 import io.lakestep.commit.{
-  Catalogs, CommitSteps, CommitOutcome, ConflictCheck, ConflictRules, Database, DatabaseOptions, Finding,
-  IsolationLevel, OurChanges, PublishExecutor
+  Catalogs, CommitSteps, CommitOutcome, ConflictCheck, ConflictRules, Database, DatabaseOptions,
+  Finding, IsolationLevel, OurChanges, PublishExecutor
 }
 import io.lakestep.log.{DeletionVectors, LogCommit, RowSets, TableLog, TableRef, VectorChange}
 import io.lakestep.storage.ObjectStores
@@ -150,7 +150,7 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
     }
     if (world.metastores.nonEmpty) {
       scenario.nameReaders.zipWithIndex.foreach { case (times, i) =>
-        ours(s"names-$i", MainRoot, times, lastly = _.queryOfNames(isLast = true))(readNames)
+        ours(s"names-$i", MainRoot, times, lastly = lookLast)(readNames)
       }
       scenario.namers.zipWithIndex.foreach { case (times, i) =>
         actor(s"namer-$i", times, foreign = true, aims = true) { (client, dice, _) => () =>
@@ -171,6 +171,12 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
   private def readNames(client: LakestepClient, dice: SplittableRandom): Unit =
     if (dice.nextBoolean()) client.queryOfNames()
     else client.transactionOverNames(isolation(dice), Vector.empty, readOnly = true)
+
+  /** The first query learns what there is to know of the entries. */
+  private def lookLast(client: LakestepClient): Unit = {
+    client.queryOfNames()
+    client.queryOfNames(isLast = true)
+  }
 
   private def oneOf[A](all: Vector[A], dice: SplittableRandom): A = all(dice.nextInt(all.size))
 
@@ -201,7 +207,14 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
     actor(name, times, foreign = false, aims = !name.startsWith("client")) {
       (client, dice, actor) =>
         val paths = names(dice)
-        val found = metastore(root, dice).map(new NamesOfSession(world, client, dice, protections, _))
+        val found = metastore(root, dice).map(new NamesOfSession(
+          world,
+          client,
+          dice,
+          protections,
+          _,
+          scenario.refusedPercent
+        ))
         val session = this.session(name, client, root, dice, actor, paths, rules, found)
         if (scenario.twins && found.isDefined) twin(name, session, actor, dice)
         if (found.isDefined) lasting += actor -> (() => lastly(session))
@@ -214,13 +227,14 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
       session: LakestepClient,
       actor: Scheduler#Actor,
       dice: SplittableRandom): Unit = {
-    val times = 1 + dice.nextInt(3)
+    val times = 1 + dice.nextInt(5)
     val own = dice.split()
     scheduler.spawn(s"$name-twin", actor.phase) { thread =>
       val twin = session.twin(own, thread)
       (1 to times).foreach { _ =>
-        thread.sleep(own.nextInt(MostSteps))
-        explained(readNames(twin, own))
+        if (own.nextInt(4) > 0) thread.await(() => world.store.undecided > 0)
+        else thread.sleep(own.nextInt(MostSteps))
+        explained(if (own.nextInt(4) > 0) twin.queryOfNames() else readNames(twin, own))
       }
     }
     ()
@@ -343,7 +357,7 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
       dice: SplittableRandom,
       metastore: SimulatedMetastore): Unit = {
     val client = new SimulatedClient(s"$name-${metastore.id}", world, Faults.none, 0L)
-    val names = new NamesOfSession(world, client, dice, protections, metastore)
+    val names = new NamesOfSession(world, client, dice, protections, metastore, refusedPercent = 0)
     session(name, client, MainRoot, dice, actor, identity, names = Some(names)).recoverAll()
     ()
   }

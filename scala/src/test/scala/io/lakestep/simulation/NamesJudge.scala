@@ -44,7 +44,9 @@ final class NamesJudge(world: World, timeline: TrueTimeline) {
   private def exclusive(later: CommitEntry): Unit =
     between(later).foreach { c =>
       for (ours <- later.names; theirs <- c.names if ours.key.meets(theirs.key))
-        violated(s"entries ${c.number} and ${later.number} both changed ${ours.key} and ${theirs.key}")
+        violated(
+          s"entries ${c.number} and ${later.number} both changed ${ours.key} and ${theirs.key}"
+        )
     }
 
   private def keepsTables(c: CommitEntry): Unit = {
@@ -103,7 +105,9 @@ final class NamesJudge(world: World, timeline: TrueTimeline) {
   private def seen(s: SeenNames): Unit = {
     world.counts.event(if (s.snapshot.isEmpty) "query of names" else "transaction that reads names")
     val names = s.names.filter(n => isSound(n._1, s.until))
-    def isSeen(state: State) = names.forall { case (k, o) => NamedObject.areSame(state.get(k), o) } &&
+    def isSeen(state: State) = names.forall { case (k, o) =>
+      NamedObject.areSame(state.get(k), o)
+    } &&
       s.listed.forall { case (schema, listed) =>
         val there = state.keySet.filter(k => k.metastore == s.metastore.id && k.schema == schema)
         NamesOfSession.all.filter(_.schema == schema).forall { n =>
@@ -167,7 +171,9 @@ final class NamesJudge(world: World, timeline: TrueTimeline) {
   /** For the report. */
   def needless(a: Attempt, conflict: Conflict): Unit =
     if (!isExcluded(a))
-      world.violated(s"NEEDLESS ${a.transaction} was told $conflict, and nobody changed such a name")
+      world.violated(
+        s"NEEDLESS ${a.transaction} was told $conflict, and nobody changed such a name"
+      )
 }
 
 object NamesJudge {

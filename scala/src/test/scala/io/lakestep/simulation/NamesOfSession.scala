@@ -10,16 +10,24 @@ import io.lakestep.log.TableRef
 import io.lakestep.names.{Definition, NameState, TableName, TransactionNames}
 import io.lakestep.timeline.{NameChange, NameKey, NamedObject}
 
-/** A session's metastore, and the names of what it does, as the product's own code has them. */
+/**
+ * A session's metastore, and the names of what it does, as the product's own code has them.
+ *
+ * @param refusedPercent how many changes the metastore refuses
+ */
 final class NamesOfSession(
     world: World,
     client: SimulatedClient,
     random: SplittableRandom,
     protections: Protections,
-    metastore: SimulatedMetastore) {
+    metastore: SimulatedMetastore,
+    refusedPercent: Int) {
 
-  private val catalog =
-    new SimulatedCatalog(world, metastore, client, protections.keepsFolders)
+  private val catalog = {
+    val dice = random.split()
+    def refuses() = refusedPercent > 0 && dice.nextInt(100) < refusedPercent
+    new SimulatedCatalog(world, metastore, client, protections.keepsFolders, () => refuses())
+  }
 
   val catalogs: Catalogs = SimulatedCatalog.catalogs(catalog, world.conf)
 
@@ -33,7 +41,7 @@ final class NamesOfSession(
   /** Those of a query outside a transaction; nothing where the client knows of no change of a name. */
   def ofQuery(database: Database): Option[NamesOfTransaction] =
     database.namesOfQuery().map { before =>
-      new NamesOfTransaction(new TransactionNames(once(_ => before())), database, None)
+      new NamesOfTransaction(new TransactionNames(once(_ => slowly(before))), database, None)
     }
 
   private type Before = Boolean => Map[NameKey, Option[NamedObject]]
@@ -45,6 +53,12 @@ final class NamesOfSession(
       val read = before(true)
       _ => read
     }
+
+  /** Others may do a lot between an answer of the metastore and the reading of the timeline. */
+  private def slowly[A](read: () => A): A = {
+    if (random.nextInt(3) == 0) world.scheduler.running.sleep(random.nextInt(30))
+    read()
+  }
 
   final class NamesOfTransaction(
       names: TransactionNames,
@@ -236,7 +250,7 @@ object NamesOfSession {
     ()
   }
 
-  private def SetUp = new Applying(0, _ => None)
+  private def SetUp = new Applying(0, _ => None, wasNoted = false)
 
   /** A client without Lakestep that changes one name in a metastore. */
   def foreign(

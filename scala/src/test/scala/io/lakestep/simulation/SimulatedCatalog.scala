@@ -15,12 +15,14 @@ import io.lakestep.timeline.{CommitEntry, NameKey, NamedObject}
  * A metastore as one client sees it: every call is a request, and so a scheduling point.
  *
  * @param detaches whether a managed table may be made external
+ * @param refuses whether the next change is refused
  */
 final class SimulatedCatalog(
     world: World,
     metastore: SimulatedMetastore,
     client: SimulatedClient,
-    detaches: Boolean)
+    detaches: Boolean,
+    refuses: () => Boolean)
     extends ExternalCatalogCalls(SimulatedCatalog.Nothing) {
 
   private val working = mutable.Map.empty[Scheduler#Actor, Applying]
@@ -29,7 +31,7 @@ final class SimulatedCatalog(
   def applying[A](entry: CommitEntry)(work: => A): A = {
     val wanted = entry.names.map(c => c.key -> c.after).toMap
     val actor = world.scheduler.running
-    working(actor) = new Applying(entry.number, wanted.get)
+    working(actor) = new Applying(entry.number, wanted.get, world.isApplied(entry.number))
     try work
     finally working -= actor
   }
@@ -48,11 +50,15 @@ final class SimulatedCatalog(
       effect: Option[Applying] => Option[Throwable]): Unit = {
     // As the client knows it now, also where the change happens later.
     val who = by.map(_.copied)
+    if (refuses()) throw new MetastoreAway(path(key))
     client.change(request, path(key))(effect(who)).foreach(e => throw e)
   }
 
   override def getDatabase(name: String): CatalogDatabase =
-    ask(Request.AskSchema, metastore.schemaKey(name))(metastore.schema(name)).getOrElse(throw new NoSuchDatabaseException(name))
+    ask(
+      Request.AskSchema,
+      metastore.schemaKey(name)
+    )(metastore.schema(name)).getOrElse(throw new NoSuchDatabaseException(name))
 
   override def getTable(schema: String, table: String): CatalogTable =
     ask(Request.AskName, metastore.key(TableName(schema, table))) {

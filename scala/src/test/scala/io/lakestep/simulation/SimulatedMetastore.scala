@@ -115,7 +115,7 @@ final class SimulatedMetastore(world: World, val id: String) {
   private def changed(key: NameKey, by: Option[Applying], now: Option[NamedObject]): Unit = {
     def isMade(applying: Applying) = applying.wanted(key).exists(NamedObject.areSame(now, _))
     val isWrong = by.forall { a =>
-      world.isApplied(a.entry) || a.met.get(key).exists(_ != changesOf(key)) && !isMade(a)
+      isOvertaken(a) || a.met.get(key).exists(_ != changesOf(key)) && !isMade(a)
     }
     if (isWrong) {
       world.counts.event(if (by.isEmpty) "foreign change of a name" else "late change of a name")
@@ -128,17 +128,21 @@ final class SimulatedMetastore(world: World, val id: String) {
 
   /** Whether others have ended the work, or changed the name since this client asked. */
   private def isLate(key: NameKey, by: Applying): Boolean =
-    world.isApplied(by.entry) || by.met.get(key).exists(_ != changesOf(key))
+    isOvertaken(by) || by.met.get(key).exists(_ != changesOf(key))
+
+  private def isOvertaken(by: Applying) = world.isApplied(by.entry) && !by.wasNoted
 }
 
 /**
  * What a client knows that makes what an entry says.
  *
  * @param wanted what a name is to stand for
+ * @param wasNoted whether it was noted before that the work is done
  */
 final class Applying(
     val entry: Long,
     val wanted: NameKey => Option[Option[NamedObject]],
+    val wasNoted: Boolean,
     original: Option[Applying] = None) {
   private val seen = mutable.Map.empty[NameKey, Int]
 
@@ -154,7 +158,7 @@ final class Applying(
 
   /** As it is now; what is told to the copy is told to this, too. */
   def copied: Applying = {
-    val copy = new Applying(entry, wanted, Some(this))
+    val copy = new Applying(entry, wanted, wasNoted, Some(this))
     copy.seen ++= seen
     copy
   }
