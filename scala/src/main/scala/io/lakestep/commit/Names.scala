@@ -161,11 +161,19 @@ private[commit] final class Names(env: Environment) {
   private def isOver(entry: CommitEntry, change: NameChange) =
     entry.names.exists(_.key.meets(change.key))
 
-  /** Looks which of the entries that a client takes for not made have been. Never throws. */
-  def look(view: TimelineView): Unit =
-    view.snapshot.names.unapplied.keys.toVector.sorted.foreach { number =>
-      trying(_ => ())(timeline.isApplied(number))
+  /**
+   * Looks which of the entries that a client takes for not made have been, earlier ones first: the
+   * last that it takes for not made counts. Never throws.
+   */
+  def look(view: TimelineView): Unit = {
+    view.snapshot.names.unapplied.toVector.sortBy(_._1).foldLeft(Vector.empty[NameChange]) {
+      case (left, (number, changes)) =>
+        val isFree = !changes.exists(c => left.exists(_.key.meets(c.key)))
+        val isMade = isFree && trying(_ => ())(timeline.isApplied(number)).contains(true)
+        if (isMade) left else left ++ changes
     }
+    ()
+  }
 
   private def quietly[A](entry: CommitEntry)(work: => A): Option[A] =
     trying(behind(entry, _))(work)

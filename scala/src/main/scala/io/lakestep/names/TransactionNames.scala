@@ -109,10 +109,13 @@ private[lakestep] final class TransactionNames(
       now: Option[A],
       key: String => NameKey,
       isNew: Boolean)(make: NamedObject => A)(implicit describe: A => NamedObject): Option[A] = {
+    // Of a schema all counts that is known of it; tables have that in their logs.
+    def isSame(other: Option[NamedObject]) = NamedObject.areSame(now.map(describe), other) &&
+      (!other.exists(_.kind == NamedObject.Schema) || now.map(describe) == other)
     val others = otherwise(base, isNew)
     val stood = others.iterator.collectFirst { case (k, v) if k == key(k.metastore) => v }
     stood match {
-      case Some(other) if !NamedObject.areSame(now.map(describe), other) => other.map(make)
+      case Some(other) if !isSame(other) => other.map(make)
       case _ => now
     }
   }
