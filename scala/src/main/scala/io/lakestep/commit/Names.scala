@@ -85,8 +85,10 @@ private[commit] final class Names(env: Environment) {
       val pending = timeline.known.snapshot.names.pending
       changes.find { c =>
         val now = pending.getOrElse(c.key, options.catalogs.find(c.key))
+        def gone = inside(changes, c.key) ++
+          pending.collect { case (k, None) if k.schema == c.key.schema => k.name }.flatten
         !isKnown || differs(now, c) || c.after.isEmpty && c.key.name.isEmpty &&
-        (options.catalogs.inside(c.key) -- inside(changes, c.key)).nonEmpty
+        (options.catalogs.inside(c.key) -- gone).nonEmpty
       }.map(c => Conflict(Rule.NameChanged, c.key.toString, "", operation = Some("by others")))
     }
 

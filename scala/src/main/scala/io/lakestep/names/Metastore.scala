@@ -28,11 +28,14 @@ import io.lakestep.timeline.{CommitEntry, NameChange, NameKey, NamedObject}
  */
 private[lakestep] final class Metastore(catalog: => ExternalCatalog, conf: => Configuration)
     extends Catalogs {
+  import Metastore.Elsewhere
 
   /** The id, which this call stores when there is none. */
   def id: String = Metastore.id(catalog)
 
-  override def has(metastore: String): Boolean = Metastore.known(catalog).contains(metastore)
+  override def has(metastore: String): Boolean =
+    try Metastore.known(catalog).contains(metastore)
+    catch { case NonFatal(_) => false }
 
   override def isStill(metastore: String): Boolean =
     Metastore.read(catalog).contains(metastore)
@@ -55,7 +58,7 @@ private[lakestep] final class Metastore(catalog: => ExternalCatalog, conf: => Co
     val now = find(change.key)
     val isUnmoved = NamedObject.areSame(change.before, change.after)
     if (NamedObject.areSame(now, change.after) && !isUnmoved) None
-    else if (NamedObject.areSame(now, change.before) || now.isEmpty && isReplaced(change))
+    else if (NamedObject.areSame(now, change.before) || isHalfMade(change, now))
       if (change.key.name.isEmpty && change.after.isEmpty && inside(change.key).nonEmpty)
         Some(taken(entry, change, now))
       else
@@ -69,9 +72,17 @@ private[lakestep] final class Metastore(catalog: => ExternalCatalog, conf: => Co
     else Some(taken(entry, change, now))
   }
 
-  /** What cannot be altered is dropped first, and somebody may have ended there. */
-  private def isReplaced(change: NameChange): Boolean =
-    change.before.exists(old => change.after.exists(_.kind != old.kind))
+  /**
+   * Whether somebody ended halfway: what cannot be altered is dropped first, and a schema is moved
+   * before it is dropped.
+   */
+  private def isHalfMade(change: NameChange, now: Option[NamedObject]): Boolean =
+    (change.before, change.after, now) match {
+      case (Some(old), Some(other), None) => old.kind != other.kind
+      case (Some(old), None, Some(there)) if there.kind == NamedObject.Schema =>
+        there.path.exists(p => old.path.exists(o => p.uri.startsWith(s"${o.uri}/$Elsewhere")))
+      case _ => false
+    }
 
   private def makeTable(change: NameChange, name: String): Unit = {
     val schema = change.key.schema
@@ -122,7 +133,7 @@ private[lakestep] final class Metastore(catalog: => ExternalCatalog, conf: => Co
     val fs = folder.getFileSystem(conf)
     def isEmpty = !fs.exists(folder) || fs.listStatus(folder).isEmpty
     if (!isEmpty) {
-      val elsewhere = new Path(folder, s".lakestep-${UUID.randomUUID}").toUri
+      val elsewhere = new Path(folder, s"$Elsewhere${UUID.randomUUID}").toUri
       catalog.alterDatabase(schema.copy(locationUri = elsewhere))
       if (!Metastore.schema(catalog, schema.name).exists(_.locationUri == elsewhere))
         throw Errors(
@@ -146,6 +157,9 @@ private[lakestep] final class Metastore(catalog: => ExternalCatalog, conf: => Co
 
 private[lakestep] object Metastore {
 
+  /** How the folder begins in which a schema lies that is about to be dropped. */
+  private val Elsewhere = ".lakestep-"
+
   private val Default = "default"
 
   /** What a user is told of it. */
@@ -154,13 +168,9 @@ private[lakestep] object Metastore {
 
   private val ids = Collections.synchronizedMap(new WeakHashMap[ExternalCatalog, String])
 
-  /** The id, when the metastore has one. */
+  /** The id, when the metastore has one. What is thrown says that it is not known whether it has. */
   def known(catalog: ExternalCatalog): Option[String] =
-    Option(ids.get(catalog)).orElse(stored(catalog))
-
-  private def stored(catalog: ExternalCatalog): Option[String] =
-    try read(catalog)
-    catch { case NonFatal(_) => None }
+    Option(ids.get(catalog)).orElse(read(catalog))
 
   /** As it is now: of two clients that store the first at once, one must learn of the other's. */
   private def read(catalog: ExternalCatalog): Option[String] = {
@@ -175,7 +185,7 @@ private[lakestep] object Metastore {
       Errors.caused("LAKESTEP_METASTORE_WITHOUT_ID", cause, "property" -> Definition.IdProperty)
     try {
       val default = catalog.getDatabase(Default)
-      // It may be there, and have been away when it was asked for.
+      // Somebody else may just have stored one.
       if (!default.properties.contains(Definition.IdProperty)) {
         val made = UUID.randomUUID.toString.replace("-", "")
         val property = Definition.IdProperty -> made

@@ -121,7 +121,7 @@ final class LakestepClient(
     val opened = begun(txn, tables)
     val isKept = opened.run(0)
     saw(opened, from)
-    val isConfirmed = names.confirm()
+    val isConfirmed = names.confirm(opened.isBound)
     names.saw(client.name)
     if (!readOnly) {
       (0 to random.nextInt(3)).foreach(i => names.statement(makes.filter(_ => i == 0)))

@@ -81,11 +81,15 @@ final class NamesOfSession(
         .filter(world.tables.contains).toVector.distinct.sorted
     }
 
-    /** Once the tables are pinned. False when a name stood for something else. */
-    def confirm(): Boolean = {
+    /**
+     * Once the tables are pinned. False when a name stood for something else.
+     *
+     * @param isRead whether the timeline was read for a table's pin
+     */
+    def confirm(isRead: String => Boolean): Boolean = {
       val other = met.keys.toVector.sortBy(_.toString).flatMap { n =>
         val isPinned = met(n).flatMap(_.storage.locationUri).exists { l =>
-          world.tables.contains(TableRef(l.toString).uri)
+          isRead(TableRef(l.toString).uri)
         }
         names.confirm(catalog, n, isRead = isPinned).map(n -> _)
       }
