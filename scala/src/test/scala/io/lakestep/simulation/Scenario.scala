@@ -100,7 +100,7 @@ object Scenario {
       // Drawn last: a history without any is that of its seed as it was before there were some.
       newTables = if (random.nextInt(100) < 15) 1 + upTo(1) else 0,
       metastores =
-        if (!sys.props.contains("nonames") && random.nextInt(100) < 20) 1 + upTo(3) / 3 else 0,
+        if (random.nextInt(100) < 20) 1 + upTo(3) / 3 else 0,
       namers = sometimes(25)(some(1, 2)),
       nameReaders = some(1 + upTo(1), 3),
       refusedPercent = Vector(0, 0, 40)(upTo(2)),
