@@ -232,7 +232,7 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
     scheduler.spawn(s"$name-twin", actor.phase) { thread =>
       val twin = session.twin(own, thread)
       (1 to times).foreach { _ =>
-        if (own.nextInt(4) > 0) thread.await(() => world.store.undecided > 0)
+        if (own.nextInt(4) > 0) thread.await(() => session.isMakingNames)
         else thread.sleep(own.nextInt(MostSteps))
         explained(if (own.nextInt(4) > 0) twin.queryOfNames() else readNames(twin, own))
       }

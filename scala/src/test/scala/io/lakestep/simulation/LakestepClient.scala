@@ -148,6 +148,9 @@ final class LakestepClient(
     }
   }
 
+  /** Whether the process is about to make names. */
+  def isMakingNames: Boolean = names.exists(_.isMaking)
+
   /** The tables that have lost their names. */
   def dropped: Set[String] = database.dropped().flatMap(_.table.path).map(_.uri).toSet
 

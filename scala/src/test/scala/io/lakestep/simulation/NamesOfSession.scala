@@ -31,6 +31,9 @@ final class NamesOfSession(
 
   val catalogs: Catalogs = SimulatedCatalog.catalogs(catalog, world.conf)
 
+  /** Whether some thread of the client makes what an entry says. */
+  def isMaking: Boolean = catalog.isMaking
+
   /** The names of a transaction. */
   def of(database: Database, begun: BegunTransaction): NamesOfTransaction = new NamesOfTransaction(
     new TransactionNames(once(database.namesBefore(begun, _))),

@@ -36,6 +36,9 @@ final class SimulatedCatalog(
     finally working -= actor
   }
 
+  /** Whether some thread of the client makes what an entry says. */
+  def isMaking: Boolean = working.nonEmpty
+
   private def by: Option[Applying] = working.get(world.scheduler.running)
 
   private def path(key: NameKey) = s"${metastore.id} $key"
