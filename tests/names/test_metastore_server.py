@@ -82,9 +82,9 @@ def test_names_are_another_driver_s_with_commit(sessions):
 def test_one_that_sleeps_before_it_makes_names_puts_nothing_back(pair, sessions):
     one, other = sessions
     one.sql(*said(SETUP, "sleeping"))
-    with pair[0].halts("beforeNames:1") as halts:
+    with pair[0].halts("decided:1") as halts:
         commit = halts.during(one.start_sql("BEGIN", *said(CHANGES, "sleeping"), "COMMIT"))
-        assert halts.reached() == "beforeNames:1"
+        assert halts.reached() == "decided:1"
         other.sql("BEGIN", "COMMIT")
         assert look(other, "sleeping") == AFTER
         rename = "ALTER TABLE sleeping.n RENAME TO sleeping.a"

@@ -59,7 +59,15 @@ final class Database private[lakestep] (
     val now = clock.nowMs()
     val view =
       if (request.readOnly) {
-        if (timeline.existingId.isEmpty) timeline.known else timeline.refresh()
+        if (timeline.existingId.isEmpty) timeline.known
+        else {
+          val read = timeline.refresh()
+          if (read.snapshot.names.unapplied.isEmpty) read
+          else {
+            names.look(read)
+            read.merge(timeline.known)
+          }
+        }
       } else {
         timeline.id
         helping.all()._2
@@ -193,11 +201,14 @@ final class Database private[lakestep] (
    */
   def namesOfQuery(): Option[() => Map[NameKey, Option[NamedObject]]] =
     Option.when(timeline.known.lastNames > 0) {
+      names.look(timeline.known)
+      // What is made from here on may be missing in what a metastore said.
+      val start = timeline.known
       val point = new AtomicReference(Option.empty[TimelineView])
       () => {
         // What a metastore said has its entry in a later reading.
         if (point.get.isEmpty) point.set(Some(timeline.refresh())) else timeline.refreshEntries()
-        point.get.fold(Map.empty[NameKey, Option[NamedObject]])(names.before(_))
+        point.get.fold(Map.empty[NameKey, Option[NamedObject]])(names.before(start, _))
       }
     }
 

@@ -144,6 +144,7 @@ private[commit] final class Finish(env: Environment, names: Names) {
       }
       if (conflict.isDefined && !safeguards.decidesFirst)
         entry.tables.indices.foreach(settle(entry, _))
+      if (!safeguards.makesNamesAfterwards) names(entry, hash)
       observer.beforeDecision(entry, outcome)
       val decided = timeline.decide(outcome)
       if (decided ne outcome) env.keep(timeline.outcomeFile(entry.number))

@@ -6,7 +6,7 @@ import io.lakestep.Json
 import io.lakestep.log.TableRef
 import io.lakestep.timeline.{
   Aborting, CommitEntry, Conflict, EntryStatus, NameChange, NameKey, NamedObject, Purge, Rule,
-  TimelineView
+  TimelineSnapshot, TimelineView
 }
 
 /**
@@ -58,12 +58,15 @@ private[commit] final class Names(env: Environment) {
       since(txn, view, all = ours.purges.nonEmpty).flatMap { status =>
         status.entry match {
           case c: CommitEntry =>
-            c.names.find(ours.meets(_)).map(conflict(_, c))
+            c.names.find(meets(ours, _)).map(conflict(_, c))
               .orElse(ours.purge(c).map(conflict(_, c)))
               .filterNot(_ => isAborting(status))
           case _ => None
         }
       }.nextOption().orElse(foreign(ours.changes, view))
+
+  private def meets(ours: TouchedNames, theirs: NameChange) = ours.meets(theirs) &&
+    (safeguards.countsSchemas || ours.changes.exists(_.key == theirs.key))
 
   /** Of an entry that is no longer in memory the end was not read. */
   private def isAborting(status: EntryStatus): Boolean = {
@@ -117,8 +120,10 @@ private[commit] final class Names(env: Environment) {
       val pending = timeline.known.snapshot.names.pending
       changes.find { c =>
         val now = pending.getOrElse(c.key, options.catalogs.find(c.key))
+        def gone = inside(changes, c.key) ++
+          pending.collect { case (k, None) if k.schema == c.key.schema => k.name }.flatten
         !isKnown || differs(now, c) || c.after.isEmpty && c.key.name.isEmpty &&
-        (options.catalogs.inside(c.key) -- inside(changes, c.key)).nonEmpty
+        (options.catalogs.inside(c.key) -- gone).nonEmpty
       }.map(c => Conflict(Rule.NameChanged, c.key.toString, "", operation = Some("by others")))
     }
 
@@ -141,31 +146,80 @@ private[commit] final class Names(env: Environment) {
   /** Makes what finished entries hold and nobody has made yet, oldest first. Never throws. */
   def applyPending(view: TimelineView): Unit =
     view.snapshot.names.unapplied.toVector.sortBy(_._1).foreach { case (number, changes) =>
-      if (metastores(changes).exists(options.catalogs.has(_)))
-        timeline.status(number) match {
-          case EntryStatus(entry: CommitEntry, hash, _, _) => apply(entry, hash)
-          case _ =>
-        }
+      if (metastores(changes).exists(options.catalogs.has(_))) apply(number)
     }
 
-  /** Makes what an entry holds, once. Never throws: the transaction is committed, whatever becomes of this. */
-  def apply(entry: CommitEntry, hash: String): Unit =
-    if (entry.names.nonEmpty && !quietly(entry)(timeline.isApplied(entry.number)).contains(true)) {
-      env.observer.beforeNames(entry)
-      val made = quietly(entry)(options.catalogs(entry))
-      made.toVector.flatten.foreach(behind(entry, _))
-      env.observer.namesMade(entry)
-      if (made.nonEmpty) quietly(entry) {
-        if (metastores(entry.names).forall(options.catalogs.has(_)))
-          timeline.putApplied(entry.number, hash, clock.nowMs())
-      }
+  private def apply(number: Long): Unit =
+    for (status <- trying(_ => ())(timeline.status(number))) status.entry match {
+      case entry: CommitEntry => apply(entry, status.hash)
+      case _ =>
     }
+
+  /**
+   * Makes what an entry holds, once, and after what earlier entries have made of its names. Never
+   * throws: the transaction is committed, whatever becomes of this.
+   */
+  def apply(entry: CommitEntry, hash: String): Unit =
+    if (entry.names.nonEmpty && isNext(entry)) {
+      // What is not known to be ours now may seem to be, once it answers.
+      val isAllOurs = metastores(entry.names).forall(options.catalogs.has(_))
+      if (!isMade(entry)) make(entry, hash, isAllOurs)
+    }
+
+  private def make(entry: CommitEntry, hash: String, isAllOurs: Boolean): Unit = {
+    env.observer.beforeNames(entry)
+    val made = quietly(entry)(options.catalogs(entry))
+    made.toVector.flatten.foreach(behind(entry, _))
+    env.observer.namesMade(entry)
+    if (made.nonEmpty && isAllOurs && safeguards.notesNames)
+      quietly(entry)(timeline.putApplied(entry.number, hash, clock.nowMs()))
+  }
+
+  /** Also when that cannot be told: later entries may have changed what would be made again. */
+  private def isMade(entry: CommitEntry): Boolean = safeguards.heedsNotedNames &&
+    !quietly(entry)(timeline.isApplied(entry.number)).contains(false)
+
+  /**
+   * Whether earlier entries over its names are made, which this tries. Of those above its snapshot none
+   * is over its names.
+   */
+  private def isNext(entry: CommitEntry): Boolean = !safeguards.makesNamesInOrder || {
+    def isKnown = timeline.known.finished >= entry.transaction.snapshot
+    if (!isKnown) quietly(entry)(timeline.refresh())
+    def earlier = timeline.known.snapshot.names.unapplied.toVector.collect {
+      case (number, changes) if number < entry.number && changes.exists(isOver(entry, _)) => number
+    }
+    isKnown && {
+      earlier.sorted.foreach(apply(_))
+      earlier.isEmpty
+    }
+  }
+
+  private def isOver(entry: CommitEntry, change: NameChange) =
+    entry.names.exists(_.key.meets(change.key))
+
+  /**
+   * Looks which of the entries that a client takes for not made have been, earlier ones first: the
+   * last that it takes for not made counts. Never throws.
+   */
+  def look(view: TimelineView): Unit = {
+    view.snapshot.names.unapplied.toVector.sortBy(_._1).foldLeft(Vector.empty[NameChange]) {
+      case (left, (number, changes)) =>
+        val isFree = !changes.exists(c => left.exists(_.key.meets(c.key)))
+        val isMade = isFree && trying(_ => ())(timeline.isApplied(number)).contains(true)
+        if (isMade) left else left ++ changes
+    }
+    ()
+  }
 
   private def quietly[A](entry: CommitEntry)(work: => A): Option[A] =
+    trying(behind(entry, _))(work)
+
+  private def trying[A](tell: Throwable => Unit)(work: => A): Option[A] =
     try Some(work)
     catch {
       case e @ (NonFatal(_) | _: LinkageError) =>
-        behind(entry, e)
+        tell(e)
         None
     }
 
@@ -175,20 +229,35 @@ private[commit] final class Names(env: Environment) {
   /** Names that a metastore may show otherwise than they were at a snapshot, with what they stood for. */
   def before(txn: BegunTransaction): Map[NameKey, Option[NamedObject]] = {
     val later = since(txn, timeline.known).flatMap(_.names).toVector
-    txn.base.names.pending ++ later.reverseIterator.map(c => c.key -> c.before)
+    pending(txn.base) ++ later.reverseIterator.map(c => c.key -> c.before)
   }
+
+  private def pending(snapshot: TimelineSnapshot): Map[NameKey, Option[NamedObject]] =
+    if (safeguards.knowsUnmadeNames) snapshot.names.pending else Map.empty
 
   /**
    * The same for a query outside a transaction.
    *
-   * @param point the timeline as it was when the query looked its first name up
+   * @param start the timeline as it was known before the query looked its first name up
+   * @param point as it was when it had
    */
-  def before(point: TimelineView): Map[NameKey, Option[NamedObject]] = {
-    val (completed, open) = point.after(point.finished).partition(_.isCompleted)
+  def before(start: TimelineView, point: TimelineView): Map[NameKey, Option[NamedObject]] = {
+    val from = if (safeguards.looksBeforeNames) start else point
+    val (completed, open) = between(from, point).partition(_.isCompleted)
     val undecided = open.filter(_.outcome.isEmpty).flatMap(_.names)
     val later = timeline.known.after(point.next - 1).flatMap(_.names)
-    point.snapshot.names.pending ++
+    pending(from.snapshot) ++
       completed.flatMap(_.names).map(c => c.key -> c.after) ++
       (undecided ++ later).reverseIterator.map(c => c.key -> c.before)
   }
+
+  /** Entries after the finished prefix of one view, with the ends that they have in the other one. */
+  private def between(from: TimelineView, point: TimelineView): Vector[EntryStatus] =
+    if (point.first <= from.finished + 1) point.after(from.finished)
+    else
+      timeline.after(from.snapshot).takeWhile(_.entry.number < point.next).map { status =>
+        val number = status.entry.number
+        if (status.names.isEmpty) status
+        else point.status(number).getOrElse(timeline.status(number))
+      }.toVector
 }

@@ -26,6 +26,16 @@ package io.lakestep.commit
  *   needlessly after the order point
  * @param checksNames looking whether others have changed a name, or taken one from a table: both a DROP
  *   and an INSERT of its table are committed
+ * @param countsSchemas taking a schema and all that is inside it for one name: a table is committed into
+ *   a schema that was dropped
+ * @param makesNamesAfterwards making names of completed entries alone: a metastore shows what was rolled back
+ * @param notesNames putting that names were made: they are made again over what later entries make
+ * @param heedsNotedNames looking for that: the same
+ * @param makesNamesInOrder making names of earlier entries first: what they make comes last
+ * @param knowsUnmadeNames names that entries have changed and metastores do not show yet: a transaction
+ *   sees a name as it was before its snapshot
+ * @param looksBeforeNames a query's look at the timeline before it asks a metastore: another thread of its
+ *   process makes names in between, and it sees two tables under one name
  * @param looksForMade looking before the order point for a table that somebody else has made since:
  *   an ordered entry aborts needlessly
  * @param readsVersionZero reading whose version 0 stands where a table is to be made: that of somebody
@@ -52,7 +62,14 @@ private[lakestep] final case class Safeguards(
     looksAgain: Boolean = true,
     looksForMade: Boolean = true,
     readsVersionZero: Boolean = true,
-    checksNames: Boolean = true)
+    checksNames: Boolean = true,
+    countsSchemas: Boolean = true,
+    makesNamesAfterwards: Boolean = true,
+    notesNames: Boolean = true,
+    heedsNotedNames: Boolean = true,
+    makesNamesInOrder: Boolean = true,
+    knowsUnmadeNames: Boolean = true,
+    looksBeforeNames: Boolean = true)
 
 private[lakestep] object Safeguards {
   val all: Safeguards = Safeguards()

@@ -31,14 +31,17 @@ import io.lakestep.timeline.{CommitEntry, NameChange, NameKey, NamedObject}
  */
 private[lakestep] final class Metastore(catalog: => ExternalCatalog, conf: => Configuration)
     extends Catalogs {
+  import Metastore.Elsewhere
 
   /** The id, which this call stores when there is none. */
   def id: String = Metastore.id(catalog)
 
-  override def has(metastore: String): Boolean = Metastore.known(catalog).contains(metastore)
+  override def has(metastore: String): Boolean =
+    try Metastore.known(catalog).contains(metastore)
+    catch { case NonFatal(_) => false }
 
   override def isStill(metastore: String): Boolean =
-    Metastore.stored(catalog).contains(metastore)
+    Metastore.read(catalog).contains(metastore)
 
   override def find(key: NameKey): Option[NamedObject] = key.name match {
     case Some(name) => Metastore.table(catalog, key.schema, name).map(Definition.of)
@@ -58,7 +61,7 @@ private[lakestep] final class Metastore(catalog: => ExternalCatalog, conf: => Co
     val now = find(change.key)
     val isUnmoved = NamedObject.areSame(change.before, change.after)
     if (NamedObject.areSame(now, change.after) && !isUnmoved) None
-    else if (NamedObject.areSame(now, change.before))
+    else if (NamedObject.areSame(now, change.before) || isHalfMade(change, now))
       if (change.key.name.isEmpty && change.after.isEmpty && inside(change.key).nonEmpty)
         Some(taken(entry, change, now))
       else
@@ -71,6 +74,18 @@ private[lakestep] final class Metastore(catalog: => ExternalCatalog, conf: => Co
         }
     else Some(taken(entry, change, now))
   }
+
+  /**
+   * Whether somebody ended halfway: what cannot be altered is dropped first, and a schema is moved
+   * before it is dropped.
+   */
+  private def isHalfMade(change: NameChange, now: Option[NamedObject]): Boolean =
+    (change.before, change.after, now) match {
+      case (Some(old), Some(other), None) => old.kind != other.kind
+      case (Some(old), None, Some(there)) if there.kind == NamedObject.Schema =>
+        there.path.exists(p => old.path.exists(o => p.uri.startsWith(s"${o.uri}/$Elsewhere")))
+      case _ => false
+    }
 
   private def makeTable(change: NameChange, name: String): Unit = {
     val schema = change.key.schema
@@ -141,7 +156,7 @@ private[lakestep] final class Metastore(catalog: => ExternalCatalog, conf: => Co
     val fs = folder.getFileSystem(conf)
     def isEmpty = !fs.exists(folder) || fs.listStatus(folder).isEmpty
     if (!isEmpty) {
-      val elsewhere = new Path(folder, s".lakestep-${UUID.randomUUID}").toUri
+      val elsewhere = new Path(folder, s"$Elsewhere${UUID.randomUUID}").toUri
       catalog.alterDatabase(schema.copy(locationUri = elsewhere))
       if (!Metastore.schema(catalog, schema.name).exists(_.locationUri == elsewhere))
         throw Errors(
@@ -165,6 +180,9 @@ private[lakestep] final class Metastore(catalog: => ExternalCatalog, conf: => Co
 
 private[lakestep] object Metastore {
 
+  /** How the folder begins in which a schema lies that is about to be dropped. */
+  private val Elsewhere = ".lakestep-"
+
   private val Default = "default"
 
   /** What a user is told of it. */
@@ -173,15 +191,13 @@ private[lakestep] object Metastore {
 
   private val ids = Collections.synchronizedMap(new WeakHashMap[ExternalCatalog, String])
 
-  /** The id, when the metastore has one. */
+  /** The id, when the metastore has one. What is thrown says that it is not known whether it has. */
   def known(catalog: ExternalCatalog): Option[String] =
-    Option(ids.get(catalog)).orElse(stored(catalog))
+    Option(ids.get(catalog)).orElse(read(catalog))
 
   /** As it is now: of two clients that store the first at once, one must learn of the other's. */
-  private def stored(catalog: ExternalCatalog): Option[String] = {
-    val found =
-      try schema(catalog, Default).flatMap(_.properties.get(Definition.IdProperty))
-      catch { case NonFatal(_) => None }
+  private def read(catalog: ExternalCatalog): Option[String] = {
+    val found = schema(catalog, Default).flatMap(_.properties.get(Definition.IdProperty))
     found.foreach(ids.put(catalog, _))
     found
   }
@@ -192,9 +208,12 @@ private[lakestep] object Metastore {
       Errors.caused("LAKESTEP_METASTORE_WITHOUT_ID", cause, "property" -> Definition.IdProperty)
     try {
       val default = catalog.getDatabase(Default)
-      val made = UUID.randomUUID.toString.replace("-", "")
-      val property = Definition.IdProperty -> made
-      catalog.alterDatabase(default.copy(properties = default.properties + property))
+      // Somebody else may just have stored one.
+      if (!default.properties.contains(Definition.IdProperty)) {
+        val made = UUID.randomUUID.toString.replace("-", "")
+        val property = Definition.IdProperty -> made
+        catalog.alterDatabase(default.copy(properties = default.properties + property))
+      }
     } catch { case NonFatal(cause) => throw refusal(cause) }
     known(catalog).getOrElse(throw refusal(null))
   }
@@ -205,8 +224,11 @@ private[lakestep] object Metastore {
   def schema(catalog: ExternalCatalog, name: String): Option[CatalogDatabase] =
     found(catalog.getDatabase(name))
 
-  /** Hive's client throws another class than Spark's own catalog. */
-  private def found[A](look: => A): Option[A] =
+  /**
+   * What is asked for, nothing where the table or its schema is not there. Hive's client throws another
+   * class than Spark's own catalog.
+   */
+  def found[A](look: => A): Option[A] =
     try Some(look)
     catch { case e: AnalysisException if Absent(e.getCondition) => None }
 

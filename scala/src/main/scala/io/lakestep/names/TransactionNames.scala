@@ -110,10 +110,13 @@ private[lakestep] final class TransactionNames(
       now: Option[A],
       key: String => NameKey,
       isNew: Boolean)(make: NamedObject => A)(implicit describe: A => NamedObject): Option[A] = {
+    // Of a schema all counts that is known of it; tables have that in their logs.
+    def isSame(other: Option[NamedObject]) = NamedObject.areSame(now.map(describe), other) &&
+      (!other.exists(_.kind == NamedObject.Schema) || now.map(describe) == other)
     val others = otherwise(base, isNew)
     val stood = others.iterator.collectFirst { case (k, v) if k == key(k.metastore) => v }
     stood match {
-      case Some(other) if !NamedObject.areSame(now.map(describe), other) => other.map(make)
+      case Some(other) if !isSame(other) => other.map(make)
       case _ => now
     }
   }
@@ -139,7 +142,7 @@ private[lakestep] final class TransactionNames(
   /** @param now what the metastore lists */
   def tables(base: ExternalCatalog, schema: String, now: => Seq[String]): Seq[String] =
     listed(
-      if (Metastore.schema(base, schema).isDefined) now else Nil,
+      Metastore.found(now).getOrElse(Nil),
       otherwise(base, isNew = true).collect { case (NameKey(_, `schema`, Some(name)), there) =>
         name -> there.isDefined
       },

@@ -33,6 +33,16 @@ private[commit] final class SharedMetastore {
   }
 }
 
+/** The catalogs of a client, to change one of their answers. */
+private[lakestep] class ForwardingCatalogs(real: Catalogs) extends Catalogs {
+  override def has(metastore: String): Boolean = real.has(metastore)
+  override def isStill(metastore: String): Boolean = real.isStill(metastore)
+  override def find(key: NameKey): Option[NamedObject] = real.find(key)
+  override def inside(schema: NameKey): Set[String] = real.inside(schema)
+  override def namesAt(places: Vector[TableRef]): Map[TableRef, String] = real.namesAt(places)
+  override def apply(entry: CommitEntry): Vector[Throwable] = real(entry)
+}
+
 /** Tables A and B, and their names in a metastore. */
 private[commit] final class NamedLake {
   val lake: Lake = Lake.inMemory()

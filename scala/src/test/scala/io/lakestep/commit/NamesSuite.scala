@@ -107,6 +107,68 @@ final class NamesSuite extends AnyFunSuite {
     assert(s.client(interval = 4).dropped().isEmpty)
   }
 
+  test("names of an earlier entry are made first, and none of a later one while they are not") {
+    val s = new NamedLake
+    val dying = s.client(observer = new CommitSteps {
+      override def beforeNames(entry: CommitEntry): Unit = throw new Crash
+    })
+    intercept[Crash] { s.rename(dying, "A", "C", "A"); () }
+    // The metastore does not answer when the first entry is to be made.
+    val real = s.store.client()
+    val failing = new ForwardingCatalogs(real) {
+      override def apply(entry: CommitEntry): Vector[Throwable] =
+        if (entry.number == 1) throw new IllegalStateException("away") else real(entry)
+    }
+    assert(isCommitted(s.rename(s.client(failing), "C", "D", "A")))
+    assert(s.places == Map("A" -> "A", "B" -> "B"))
+    val reader = s.client(failing)
+    val owed = reader.namesBefore(s.lake.begin(reader), refreshes = false)
+    assert(owed(s.key("D")).contains(s.named("A")) && owed(s.key("C")).isEmpty)
+    s.lake.begin(s.client())
+    assert(s.places == Map("D" -> "A", "B" -> "B"))
+  }
+
+  test("nothing is noted as made by a client that did not know the metastore when it began") {
+    val s = new NamedLake
+    val real = s.store.client()
+    var asked = 0
+    val forgetful = new ForwardingCatalogs(real) {
+      // Away for the first question.
+      override def has(metastore: String): Boolean = {
+        asked += 1
+        asked > 1 && real.has(metastore)
+      }
+      override def isStill(metastore: String): Boolean = true
+      override def apply(entry: CommitEntry): Vector[Throwable] =
+        if (asked > 1) real(entry) else Vector.empty
+    }
+    assert(isCommitted(s.rename(s.client(forgetful), "A", "C", "A")))
+    s.lake.begin(s.client())
+    assert(s.places == Map("C" -> "A", "B" -> "B"))
+  }
+
+  test("a session that only reads sees what others make of a name after a transaction has") {
+    val s = new NamedLake
+    val (writer, reader) = (s.client(), s.client())
+    assert(isCommitted(s.rename(writer, "A", "C", "A")))
+    reader.lookForNames()
+    s.store.names.remove(s.key("C"))
+    assert(reader.namesOfQuery().exists(_().isEmpty))
+    val readOnly = s.lake.begin(reader, readOnly = true)
+    assert(reader.namesBefore(readOnly, refreshes = true).isEmpty)
+  }
+
+  test("a query sees no name made in between by another thread of its process") {
+    val s = new NamedLake
+    val db = s.client()
+    assert(isCommitted(s.rename(db, "B", "D", "B")))
+    val before = db.namesOfQuery().getOrElse(fail())
+    // The metastore has said that A is there, then:
+    assert(isCommitted(s.rename(db, "A", "C", "A")))
+    val stood = before()
+    assert(stood(s.key("A")).isEmpty && stood(s.key("C")).contains(s.named("A")))
+  }
+
   test("names that change after every lost number are looked at again") {
     val s = new NamedLake
     var raced = false

@@ -72,6 +72,12 @@ final class MetastoreSuite extends AnyFunSuite {
       new StructType,
       provider = Some("delta")
     )
+    def view: CatalogTable = table("a", "a").copy(
+      tableType = CatalogTableType.VIEW,
+      storage = CatalogStorageFormat.empty,
+      provider = None,
+      viewText = Some("SELECT 1")
+    )
     for (name <- Seq("a", "b")) {
       catalog.createTable(table(name, name), ignoreIfExists = false)
       Files.createDirectories(folder.resolve("s").resolve(name))
@@ -97,7 +103,8 @@ final class MetastoreSuite extends AnyFunSuite {
     )
 
     def places: Map[String, String] = catalog.listTables("s").map { name =>
-      name -> catalog.getTable("s", name).location.getPath.split('/').last
+      val table = catalog.getTable("s", name)
+      name -> table.storage.locationUri.fold("view")(_.getPath.split('/').last)
     }.toMap
 
     def files: Boolean =
@@ -131,6 +138,11 @@ final class MetastoreSuite extends AnyFunSuite {
       Map("a" -> "other", "b" -> "b")
     ),
     (
+      "a table is replaced by a view",
+      s => Seq(NameChange(s.key("a"), s.at("a"), Some(Definition.of(s.view)))),
+      Map("a" -> "view", "b" -> "b")
+    ),
+    (
       "a schema is dropped with its tables",
       s =>
         Seq(
@@ -150,10 +162,12 @@ final class MetastoreSuite extends AnyFunSuite {
         val entry = s.entry(changes(s): _*)
         try new Metastore(new Dying(s.catalog, calls), s.conf)(entry)
         catch { case _: Killed => Vector.empty }
-        if (expected.keySet("a")) assert(s.catalog.tableExists("s", "a"), s"after $calls calls")
+        // What becomes of another kind is not altered.
+        if (expected.get("a").exists(_ != "view"))
+          assert(s.catalog.tableExists("s", "a"), s"after $calls calls")
         assert(new Metastore(s.catalog, s.conf)(entry).isEmpty)
         if (s.catalog.databaseExists("s")) assert(s.places == expected, s"after $calls calls")
-        else assert(expected.isEmpty)
+        assert(s.catalog.databaseExists("s") == expected.nonEmpty, s"after $calls calls")
         assert(s.files, s"after $calls calls")
         assert(new Metastore(s.catalog, s.conf)(entry).isEmpty)
       }
@@ -214,6 +228,25 @@ final class MetastoreSuite extends AnyFunSuite {
     assert(
       one.catalog.getDatabase("default").properties.get(Definition.IdProperty).contains(one.id)
     )
+  }
+
+  /** One that is away for the first questions. */
+  private class Away(base: ExternalCatalog, var left: Int) extends ExternalCatalogCalls(base) {
+    override def getDatabase(name: String): CatalogDatabase = {
+      left -= 1
+      if (left >= 0) throw new IllegalStateException("away")
+      super.getDatabase(name)
+    }
+  }
+
+  test("the id of a metastore that was away for a moment stays, and is no other one") {
+    val s = new Scene
+    val catalog = new Away(s.catalog, 3)
+    val away = new Metastore(catalog, s.conf)
+    assert(!away.has(s.id))
+    intercept[IllegalStateException](away.isStill(s.id))
+    intercept[IllegalStateException](away.id)
+    assert(away.id == s.id && away.has(s.id))
   }
 
   test("what an entry holds of a table, a view or a schema is all that there is to make it again") {

@@ -122,7 +122,14 @@ object Faults {
     Request.SyncEntry -> 3,
     Request.SyncOutcome -> 2,
     Request.SyncNetActions -> 80,
-    Request.SyncSlot -> 2
+    Request.SyncSlot -> 2,
+    Request.PutApplied -> 25,
+    Request.ExistsApplied -> 12,
+    Request.AskName -> 4,
+    Request.AskSchema -> 8,
+    Request.ListNames -> 15,
+    Request.ChangeName -> 15,
+    Request.ChangeSchema -> 60
   )
 
   def none: Faults = new Faults(new SplittableRandom(0L), 0, 0, 0, 1)

@@ -9,8 +9,8 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 
 import io.lakestep.LakestepException
 import io.lakestep.commit.{
-  CommitSteps, CommitOutcome, ConflictCheck, ConflictRules, Database, DatabaseOptions, Finding,
-  IsolationLevel, OurChanges, PublishExecutor
+  Catalogs, CommitSteps, CommitOutcome, ConflictCheck, ConflictRules, Database, DatabaseOptions,
+  Finding, IsolationLevel, OurChanges, PublishExecutor
 }
 import io.lakestep.log.{DeletionVectors, LogCommit, RowSets, TableLog, TableRef, VectorChange}
 import io.lakestep.storage.ObjectStores
@@ -44,7 +44,18 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
   def isStrict: Boolean = scenario.strictHelpers > 0
 
   /** Runs it; gives the world with every broken invariant in it. */
-  def run(): World = {
+  def run(): World = if (scenario.metastores == 0) play()
+  else
+    SimulatedFolders.of(world) { conf =>
+      world.conf = conf
+      world.metastores =
+        Vector("m1", "m2").take(scenario.metastores).map(new SimulatedMetastore(world, _))
+      world.metastores.foreach(NamesOfSession.setUp(world, _, random.split()))
+      counts.event("history with names")
+      play()
+    }
+
+  private def play(): World = {
     world.tables.zip(scenario.modes).foreach { case (table, mode) => create(table, mode) }
     actors()
     scheduler.run()
@@ -75,8 +86,12 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
 
   private def actors(): Unit = {
     scenario.clients.zipWithIndex.foreach { case (times, i) =>
-      ours(s"client-$i", MainRoot, times)((client, dice) =>
-        client.transaction(some(dice), isolation(dice))
+      // Names need some history before they tell anything.
+      val more = if (world.metastores.isEmpty) times else times + 2
+      ours(s"client-$i", MainRoot, more)((client, dice) =>
+        if (world.metastores.isEmpty || dice.nextInt(6) == 0)
+          client.transaction(some(dice), isolation(dice))
+        else overNames(client, dice)
       )
     }
     scenario.secondRoot.zipWithIndex.foreach { case (times, i) =>
@@ -133,9 +148,42 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
         () => writer.drop(one(dice))
       }
     }
+    if (world.metastores.nonEmpty) {
+      scenario.nameReaders.zipWithIndex.foreach { case (times, i) =>
+        ours(s"names-$i", MainRoot, times, lastly = lookLast)(readNames)
+      }
+      scenario.namers.zipWithIndex.foreach { case (times, i) =>
+        actor(s"namer-$i", times, foreign = true, aims = true) { (client, dice, _) => () =>
+          NamesOfSession.foreign(world, client, oneOf(world.metastores, dice), dice)
+        }
+      }
+    }
     last("recovery-1", World.FirstRecovery)(_ => ())
     last("recovery-2", World.SecondRecovery)(if (scenario.probes) probe else _ => ())
   }
+
+  private def overNames(client: LakestepClient, dice: SplittableRandom): Unit =
+    client.transactionOverNames(
+      isolation(dice),
+      world.tables.filter(t => dice.nextInt(2) == 0 && Set("/M", "/N")(t))
+    )
+
+  private def readNames(client: LakestepClient, dice: SplittableRandom): Unit =
+    if (dice.nextBoolean()) client.queryOfNames()
+    else client.transactionOverNames(isolation(dice), Vector.empty, readOnly = true)
+
+  /** The first query learns what there is to know of the entries. */
+  private def lookLast(client: LakestepClient): Unit = {
+    client.queryOfNames()
+    client.queryOfNames(isLast = true)
+  }
+
+  private def oneOf[A](all: Vector[A], dice: SplittableRandom): A = all(dice.nextInt(all.size))
+
+  /** Most sessions have a metastore, one of two. */
+  private def metastore(root: String, dice: SplittableRandom): Option[SimulatedMetastore] =
+    if (world.metastores.isEmpty || root != MainRoot || dice.nextInt(6) == 0) None
+    else Some(world.metastores(dice.nextInt(3) % world.metastores.size))
 
   private def one(dice: SplittableRandom): String = world.tables(dice.nextInt(world.tables.size))
 
@@ -148,13 +196,49 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
   private def isolation(dice: SplittableRandom): IsolationLevel =
     if (dice.nextInt(5) == 0) IsolationLevel.Serializable else IsolationLevel.Snapshot
 
-  private def ours(name: String, root: String, times: Int, rules: ConflictRules = ConflictCheck)(
+  /** @param lastly what it does when all is quiet */
+  private def ours(
+      name: String,
+      root: String,
+      times: Int,
+      rules: ConflictRules = ConflictCheck,
+      lastly: LakestepClient => Unit = _ => ())(
       work: (LakestepClient, SplittableRandom) => Unit): Unit =
     actor(name, times, foreign = false, aims = !name.startsWith("client")) {
       (client, dice, actor) =>
-        val session = this.session(name, client, root, dice, actor, names(dice), rules)
+        val paths = names(dice)
+        val found = metastore(root, dice).map(new NamesOfSession(
+          world,
+          client,
+          dice,
+          protections,
+          _,
+          scenario.refusedPercent
+        ))
+        val session = this.session(name, client, root, dice, actor, paths, rules, found)
+        if (scenario.twins && found.isDefined) twin(name, session, actor, dice)
+        if (found.isDefined) lasting += actor -> (() => lastly(session))
         () => work(session, dice)
     }
+
+  /** Another thread of the same process, which reads names. */
+  private def twin(
+      name: String,
+      session: LakestepClient,
+      actor: Scheduler#Actor,
+      dice: SplittableRandom): Unit = {
+    val times = 1 + dice.nextInt(5)
+    val own = dice.split()
+    scheduler.spawn(s"$name-twin", actor.phase) { thread =>
+      val twin = session.twin(own, thread)
+      (1 to times).foreach { _ =>
+        if (own.nextInt(4) > 0) thread.await(() => session.isMakingNames)
+        else thread.sleep(own.nextInt(MostSteps))
+        explained(if (own.nextInt(4) > 0) twin.queryOfNames() else readNames(twin, own))
+      }
+    }
+    ()
+  }
 
   private def session(
       name: String,
@@ -162,21 +246,23 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
       root: String,
       dice: SplittableRandom,
       actor: Scheduler#Actor,
-      names: String => String,
-      rules: ConflictRules = ConflictCheck): LakestepClient = new LakestepClient(
+      paths: String => String,
+      rules: ConflictRules = ConflictCheck,
+      names: Option[NamesOfSession] = None): LakestepClient = new LakestepClient(
     world,
     client,
     root,
     dice,
     actor,
     protections,
-    names,
-    open(root, rules, publishing(name))
+    paths,
+    open(root, rules, publishing(name), names.fold[Catalogs](Catalogs.None)(_.catalogs)),
+    names
   )
 
-  /** The path by which a session knows each table. */
+  /** The path by which a session knows each table; where names hold paths, everybody knows those. */
   private def names(dice: SplittableRandom): String => String =
-    if (!scenario.aliases) identity
+    if (!scenario.aliases || world.metastores.nonEmpty) identity
     else {
       val paths = world.tables.map(t => t -> (if (dice.nextInt(3) == 0) Alias.of(t) else t)).toMap
       if (paths.exists { case (t, path) => t != path }) counts.event("session with a second path")
@@ -233,9 +319,15 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
         else actor.sleep(dice.nextInt(MostSteps))
         explained(step())
       }
+      lasting.get(actor).foreach { lastly =>
+        actor.sleepUntilPhase(World.Quiet)
+        explained(lastly())
+      }
     }
     ()
   }
+
+  private var lasting = Map.empty[Scheduler#Actor, () => Unit]
 
   /** A session that nothing goes wrong for: finishes what is left in every database. */
   private def last(name: String, phase: Int)(afterwards: LakestepClient => Unit): Unit = {
@@ -243,14 +335,30 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
     scheduler.spawn(name, phase) { actor =>
       roots.foreach { root =>
         val client = new SimulatedClient(s"$name$root", world, Faults.none, 0L)
-        val session = this.session(name, client, root, dice, actor, names = identity)
+        val session = this.session(name, client, root, dice, actor, paths = identity)
         val failed = session.recoverAll().filterNot(_ => world.dropped.exists(world.isDamaged))
         failed.foreach(e =>
           world.violated(s"I6 $name cannot finish an entry of $root: ${describe(e)}")
         )
-        if (root == MainRoot) afterwards(session)
+        if (root == MainRoot) {
+          world.metastores.foreach(makeNames(s"$name-names", actor, dice, _))
+          if (world.metastores.nonEmpty) world.droppedTables = Some(session.dropped)
+          afterwards(session)
+        }
       }
     }
+    ()
+  }
+
+  /** What is left to be made in a metastore. */
+  private def makeNames(
+      name: String,
+      actor: Scheduler#Actor,
+      dice: SplittableRandom,
+      metastore: SimulatedMetastore): Unit = {
+    val client = new SimulatedClient(s"$name-${metastore.id}", world, Faults.none, 0L)
+    val names = new NamesOfSession(world, client, dice, protections, metastore, refusedPercent = 0)
+    session(name, client, MainRoot, dice, actor, identity, names = Some(names)).recoverAll()
     ()
   }
 
@@ -274,8 +382,11 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
     binding.map(timeline).exists(b => format.map(timeline).contains(b))
   }
 
-  private def open(root: String, rules: ConflictRules, publishing: PublishExecutor)(
-      client: SimulatedClient): Database =
+  private def open(
+      root: String,
+      rules: ConflictRules,
+      publishing: PublishExecutor,
+      catalogs: Catalogs)(client: SimulatedClient): Database =
     Database.open(
       root = root,
       stores = ObjectStores.single(client),
@@ -292,6 +403,7 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
           publishAttempts = 200,
           rules = rules,
           checkpointInterval = scenario.checkpointInterval,
+          catalogs = catalogs,
           pause = _ => ()
         ),
       safeguards = protections.protocol
@@ -303,6 +415,7 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
     catch {
       case e: LakestepException if Expected(e.getCondition) =>
         counts.event(s"error ${e.getCondition}")
+      case _: MetastoreAway => counts.event("error metastore away")
       case _: VersionGone => counts.event("error version gone")
       // Whatever is read while a table's files are being deleted.
       case NonFatal(_) if world.dropped.nonEmpty => counts.event("error under a drop")
@@ -327,6 +440,7 @@ object History {
     "LAKESTEP_OUTCOME_UNKNOWN",
     "LAKESTEP_TABLE_OF_ANOTHER_TIMELINE",
     "LAKESTEP_ENTRY_UNFINISHED",
+    "LAKESTEP_METASTORE_WITHOUT_ID",
     "LAKESTEP_SNAPSHOT_GONE",
     "LAKESTEP_SNAPSHOT_BEHIND_DATABASE",
     "LAKESTEP_SNAPSHOT_BEHIND_SESSION"

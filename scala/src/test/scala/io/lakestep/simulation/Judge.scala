@@ -45,7 +45,12 @@ final class Judge(
     world.statuses.foreach(described)
     world.snapshots.foreach(snapshot)
     world.queries.foreach(query)
+    names.foreach(_.judge())
   }
+
+  private val names: Option[NamesJudge] =
+    timelines.find(_.root == History.MainRoot).filter(_ => world.metastores.nonEmpty)
+      .map(new NamesJudge(world, _))
 
   private val entries: Map[(String, Long), TrueEntry] =
     (for (t <- timelines; e <- t.entries) yield (t.id, e.entry.number) -> e).toMap
@@ -398,7 +403,8 @@ final class Judge(
 
   private def needless(a: Attempt, conflict: Conflict): Unit = {
     if (conflict.rule == Rule.SameRows) world.counts.event("answer same rows")
-    if (!conflictedBefore(a) && !wasCleaned(a, conflict) && !wasDropped(a))
+    if (conflict.rule == Rule.NameChanged) names.foreach(_.needless(a, conflict))
+    else if (!conflictedBefore(a) && !wasCleaned(a, conflict) && !wasDropped(a))
       violated(s"NEEDLESS ${a.transaction} was told $conflict, and nothing conflicts")
   }
 

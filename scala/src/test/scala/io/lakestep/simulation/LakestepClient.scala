@@ -7,13 +7,14 @@ import scala.util.control.NonFatal
 
 import io.lakestep.commit.{BeginRequest, BegunTransaction, CommitOutcome, Database, IsolationLevel}
 import io.lakestep.log.{AddFile, RemoveFile, TableLog, TableRef}
-import io.lakestep.timeline.Conflict
+import io.lakestep.timeline.{Conflict, NameChange, NameKey}
 
 /**
  * One session of ours: begins, pins, stages and commits as a Spark session does, through the
  * product's own protocol code.
  *
  * @param named the path by which the session knows a table
+ * @param names its metastore, if it has one
  */
 final class LakestepClient(
     world: World,
@@ -23,9 +24,24 @@ final class LakestepClient(
     actor: Scheduler#Actor,
     protections: Protections,
     named: String => String,
-    open: SimulatedClient => Database) {
+    open: SimulatedClient => Database,
+    names: Option[NamesOfSession] = None) {
 
   private lazy val database = open(client)
+
+  /** Another thread of the same process, with a session of its own. */
+  def twin(random: SplittableRandom, actor: Scheduler#Actor): LakestepClient = new LakestepClient(
+    world,
+    client,
+    root,
+    random,
+    actor,
+    protections,
+    named,
+    _ => database,
+    names
+  )
+
   private lazy val states = new SimulatedStates(client)
   private var seenEntry = 0L
   private var takenAt = 0
@@ -85,6 +101,58 @@ final class LakestepClient(
     saw(txn, from)
     if (!readOnly) database.discard(txn.txn, txn.paths.map(TableRef(_)))
   }
+
+  /**
+   * A transaction that means its tables by their names, and changes names.
+   *
+   * @param makeable tables that it may make
+   */
+  def transactionOverNames(
+      isolation: IsolationLevel,
+      makeable: Vector[String],
+      readOnly: Boolean = false): Unit = names.foreach { session =>
+    val from = world.scheduler.step
+    val txn = begin(readOnly, isolation)
+    val names = session.of(database, txn)
+    val makes =
+      Option.when(!readOnly && makeable.nonEmpty && random.nextInt(3) == 0)(makeable.head)
+    val met = names.meet().map(Statement(_, writes = !readOnly && random.nextInt(3) > 0))
+    val tables = met ++ makes.filterNot(m => met.exists(_.table == m)).map(Statement(_, !readOnly))
+    val opened = begun(txn, tables)
+    val isKept = opened.run(0)
+    saw(opened, from)
+    val isConfirmed = names.confirm(opened.isBound)
+    names.saw(client.name)
+    if (!readOnly) {
+      (0 to random.nextInt(3)).foreach(i => names.statement(makes.filter(_ => i == 0)))
+      val changes = names.changes
+      val isEmpty = opened.written.isEmpty && changes.isEmpty
+      if (isKept && isConfirmed && !isEmpty && random.nextInt(20) > 0) {
+        val read = if (txn.isSerializable) names.read else Set.empty[NameKey]
+        commit(opened, reruns = 0, changes, read)
+      } else discard(opened)
+      ()
+    }
+  }
+
+  /**
+   * A query outside a transaction, which reads several names.
+   *
+   * @param isLast whether nobody changes anything any more
+   */
+  def queryOfNames(isLast: Boolean = false): Unit = {
+    database.lookForNames()
+    names.flatMap(_.ofQuery(database)).foreach { names =>
+      names.meet()
+      names.saw(client.name, isLast)
+    }
+  }
+
+  /** Whether the process is about to make names. */
+  def isMakingNames: Boolean = names.exists(_.isMaking)
+
+  /** The tables that have lost their names. */
+  def dropped: Set[String] = database.dropped().flatMap(_.table.path).map(_.uri).toSet
 
   /** Step 12: a query outside a transaction, which reads several tables. */
   def query(tables: Vector[String]): Unit = {
@@ -186,7 +254,11 @@ final class LakestepClient(
 
   /** COMMIT, and again after a conflict that leaves something to go on with. */
   @tailrec
-  private def commit(txn: OpenTransaction, reruns: Int): Option[CommitOutcome] = {
+  private def commit(
+      txn: OpenTransaction,
+      reruns: Int,
+      changes: Vector[NameChange] = Vector.empty,
+      readNames: Set[NameKey] = Set.empty): Option[CommitOutcome] = {
     val staged = txn.written
     val reads = txn.onlyRead.filter(_ => txn.txn.isolation == IsolationLevel.Serializable)
     val attempt = new Attempt(
@@ -194,11 +266,14 @@ final class LakestepClient(
       root,
       txn.txn.id,
       staged.map(_._1),
-      reads.map(r => r.name -> r.pin).toMap
+      reads.map(r => r.name -> r.pin).toMap,
+      txn.txn.snapshot,
+      changes,
+      readNames
     )
     world.tries(attempt)
     val answer =
-      try database.commit(txn.txn, staged.map(_._2), reads)
+      try database.commit(txn.txn, staged.map(_._2), reads, changes, readNames)
       catch {
         case NonFatal(e) =>
           discard(txn)
@@ -224,7 +299,7 @@ final class LakestepClient(
       case _ => false
     }
     actor.yieldNow()
-    if (goesOn) commit(txn, reruns - 1) else Some(answer)
+    if (goesOn) commit(txn, reruns - 1, changes, readNames) else Some(answer)
   }
 
   /** As a session does: what throws has no entry, and what conflicts without one has none. */

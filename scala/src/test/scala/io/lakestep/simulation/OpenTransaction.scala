@@ -57,6 +57,10 @@ final class OpenTransaction(
 
   def txn: BegunTransaction = current
   def pins: Map[String, Long] = touched.map(t => t.table -> t.pin.version).toMap
+
+  /** Whether a table was known to belong to a timeline when it was pinned. */
+  def isBound(table: String): Boolean =
+    touched.exists(t => t.table == table && t.pin.log.isDefined)
   def paths: Vector[String] = statements.map(s => named(s.table)).distinct
 
   /** Runs the statements from a number on. False when the store did not keep what one staged. */

@@ -9,12 +9,16 @@ import io.lakestep.commit.Safeguards
  * @param comparesRows whether a merge of deletion vectors looks for rows that both took
  * @param loadsFirst whether a query loads its tables before it looks for their bindings (step 12)
  * @param heedsFence whether foreign writers leave closed tables alone
+ * @param asksMetastoreFirst whether the timeline is read after each answer of a metastore (step 14)
+ * @param keepsFolders whether a managed table is made external before it is dropped (step 14)
  */
 final case class Protections(
     protocol: Safeguards = Safeguards.all,
     comparesRows: Boolean = true,
     loadsFirst: Boolean = true,
-    heedsFence: Boolean = true)
+    heedsFence: Boolean = true,
+    asksMetastoreFirst: Boolean = true,
+    keepsFolders: Boolean = true)
 
 object Protections {
   val all: Protections = Protections()
@@ -79,6 +83,34 @@ object PlantedFault {
     ),
     without("W23 a version 0 that others made passes for ours", "I1")(
       _.copy(readsVersionZero = false)
+    ),
+    without("W24 no look for names that others have changed", "NAMES")(
+      _.copy(checksNames = false)
+    ),
+    without("W25 a schema and what is in it are names of their own", "NAMES")(
+      _.copy(countsSchemas = false)
+    ),
+    without("W26 names made before the outcome", "NAMES")(_.copy(makesNamesAfterwards = false)),
+    without("W27 not noted that names were made", "NAMES")(_.copy(notesNames = false)),
+    without("W28 names made again that were made", "NAMES")(_.copy(heedsNotedNames = false)),
+    without("W29 names of earlier entries made after those of later ones", "NAMES")(
+      _.copy(makesNamesInOrder = false)
+    ),
+    PlantedFault(
+      "W30 the timeline read before the metastore is asked",
+      Protections(asksMetastoreFirst = false),
+      "NAMES"
+    ),
+    without("W31 names forgotten that are not made yet", "NAMES")(
+      _.copy(knowsUnmadeNames = false)
+    ),
+    without("W32 a query reads the timeline only when it has asked the metastore", "NAMES")(
+      _.copy(looksBeforeNames = false)
+    ),
+    PlantedFault(
+      "W33 managed tables dropped as they are",
+      Protections(keepsFolders = false),
+      "FOLDER"
     )
   )
 }

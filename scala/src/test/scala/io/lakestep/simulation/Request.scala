@@ -13,6 +13,10 @@ object Verb {
   case object Delete extends Verb(true)
   case object DeleteFolder extends Verb(true)
   case object Sync extends Verb(false)
+
+  /** Of a metastore. */
+  case object Ask extends Verb(false)
+  case object Change extends Verb(true)
 }
 
 /**
@@ -78,6 +82,14 @@ object Request {
   case object SyncSlot extends Request(Sync, "slot")
   case object SyncDataFile extends Request(Sync, "data file")
 
+  case object PutApplied extends Request(Put, "applied")
+  case object ExistsApplied extends Request(Exists, "applied")
+  case object AskName extends Request(Ask, "name")
+  case object AskSchema extends Request(Ask, "schema")
+  case object ListNames extends Request(Ask, "names of schema")
+  case object ChangeName extends Request(Change, "name")
+  case object ChangeSchema extends Request(Change, "schema")
+
   /** What a client that drops a table deletes besides; nothing goes wrong for it. */
   case object DeleteAnything extends Request(Delete, "anything")
 
@@ -130,7 +142,14 @@ object Request {
     SyncBinding,
     SyncNetActions,
     SyncSlot,
-    SyncDataFile
+    SyncDataFile,
+    PutApplied,
+    ExistsApplied,
+    AskName,
+    AskSchema,
+    ListNames,
+    ChangeName,
+    ChangeSchema
   )
 
   private lazy val indexes: Map[Request, Int] = (all :+ DeleteAnything).zipWithIndex.toMap
@@ -170,6 +189,7 @@ object Request {
     else if (path.contains("/timeline/"))
       if (path.endsWith(".outcome.json")) "outcome"
       else if (path.endsWith(".rolled_back.json")) "rolled_back"
+      else if (path.endsWith(".applied.json")) "applied"
       else "entry"
     else "data file"
 

@@ -24,6 +24,11 @@ import java.util.SplittableRandom
  * @param napPercent see [[Faults]], as what follows
  * @param stayPercent see [[Scheduler]]
  * @param newTables that do not exist before somebody makes them
+ * @param metastores in which tables have names; none in most histories
+ * @param namers clients without Lakestep that change names, with the number of changes
+ * @param nameReaders sessions that read several names, in transactions or outside, with the number of times
+ * @param refusedPercent how many changes the metastores refuse, for no reason
+ * @param twins whether a process runs queries beside transactions
  */
 final case class Scenario(
     tables: Int,
@@ -49,7 +54,12 @@ final case class Scenario(
     faultsPerMille: Int,
     faultBudget: Int,
     stampGranularityMs: Long,
-    newTables: Int)
+    newTables: Int,
+    metastores: Int,
+    namers: Vector[Int],
+    nameReaders: Vector[Int],
+    refusedPercent: Int,
+    twins: Boolean)
 
 object Scenario {
 
@@ -88,7 +98,13 @@ object Scenario {
       faultBudget = 1 + upTo(3),
       stampGranularityMs = Vector(1L, 1L, 1000L)(upTo(2)),
       // Drawn last: a history without any is that of its seed as it was before there were some.
-      newTables = if (random.nextInt(100) < 15) 1 + upTo(1) else 0
+      newTables = if (random.nextInt(100) < 15) 1 + upTo(1) else 0,
+      metastores =
+        if (random.nextInt(100) < 20) 1 + upTo(3) / 3 else 0,
+      namers = sometimes(25)(some(1, 2)),
+      nameReaders = some(1 + upTo(1), 3),
+      refusedPercent = Vector(0, 0, 40)(upTo(2)),
+      twins = random.nextBoolean()
     )
   }
 }

@@ -69,6 +69,8 @@ final class Scheduler(
 
     def sleepUntilPhase(later: Int): Unit = {
       phase = phase.max(later)
+      // Not ready, so that another one goes on, until nobody of an earlier phase is left.
+      sleepsUntil = Int.MaxValue / 2
       yieldNow()
     }
 

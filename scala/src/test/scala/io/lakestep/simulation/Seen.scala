@@ -1,6 +1,7 @@
 package io.lakestep.simulation
 
 import io.lakestep.commit.{CommitOutcome, TransactionStatus}
+import io.lakestep.timeline.{NameChange, NameKey, NamedObject}
 
 /** The rows that a commit takes out of a table and those that it brings. */
 final case class RowChange(takes: Set[Row], brings: Set[Row])
@@ -44,13 +45,18 @@ final case class PlannedWrite(
  * A COMMIT that a client called. The answer is nothing when the client crashed before it came.
  *
  * @param reads versions of tables that it depends on and does not write
+ * @param names what it changes names of
+ * @param readNames names that it depends on
  */
 final class Attempt(
     val client: String,
     val root: String,
     val transaction: String,
     val writes: Vector[PlannedWrite],
-    val reads: Map[String, Long]) {
+    val reads: Map[String, Long],
+    val snapshot: Long,
+    val names: Vector[NameChange],
+    val readNames: Set[NameKey]) {
   var answer: Option[CommitOutcome] = None
   var answeredAt: Int = Int.MaxValue
 
@@ -77,3 +83,20 @@ final case class SeenQuery(
     root: String,
     begunAt: Int,
     versions: Map[String, Long])
+
+/**
+ * What names stood for when somebody read them.
+ *
+ * @param snapshot of the transaction, nothing for a query outside of one
+ * @param listed a schema, and the names in it
+ * @param isLast whether nobody changed anything any more
+ */
+final case class SeenNames(
+    client: String,
+    metastore: SimulatedMetastore,
+    from: Int,
+    until: Int,
+    snapshot: Option[Long],
+    names: Map[NameKey, Option[NamedObject]],
+    listed: Option[(String, Set[String])],
+    isLast: Boolean)

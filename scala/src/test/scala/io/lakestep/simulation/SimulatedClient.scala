@@ -12,6 +12,9 @@ final case class Traced(
     fault: Option[Fault],
     result: Any)
 
+/** A metastore does not answer. */
+final class MetastoreAway(path: String) extends RuntimeException(path)
+
 /**
  * A client: the store as it sees it, with its faults, its wrong clock and its ids.
  *
@@ -100,14 +103,21 @@ final class SimulatedClient(
 
   private def remove(verb: Verb, named: String)(effect: String => Unit): Unit = {
     val path = Alias.real(named)
-    val kind = Request.of(verb, path)
+    change(Request.of(verb, path), path)(effect(path))
+  }
+
+  /** A question to a metastore. */
+  def ask[A](kind: Request, path: String)(answer: => A): A =
+    request(kind, path, answer)(PartialFunction.empty)
+
+  /** A change that is no put: where there is no answer, it may have happened, or happen later. */
+  def change[A](kind: Request, path: String)(effect: => A): A = {
     def later(): Unit = world.scheduler.later { () =>
-      effect(path)
-      world.trace(name, kind, path, Some(Fault.Delayed), "happens")
+      world.trace(name, kind, path, Some(Fault.Delayed), s"happens: $effect")
     }
-    request(kind, path, effect(path)) {
+    request(kind, path, effect) {
       case Fault.AnswerLost =>
-        effect(path)
+        effect
         throw refused(kind, path)
       case Fault.Delayed =>
         later()
@@ -154,11 +164,12 @@ final class SimulatedClient(
   }
 
   private def refused(kind: Request, path: String): Throwable = {
-    val condition = kind.verb match {
-      case Verb.Get | Verb.List | Verb.Exists => "LAKESTEP_STORE_READ_FAILED"
-      case _ => "LAKESTEP_STORE_WRITE_FAILED"
+    def failed(condition: String) = Errors(condition, "path" -> path, "reason" -> "simulated")
+    kind.verb match {
+      case Verb.Ask | Verb.Change => new MetastoreAway(path)
+      case Verb.Get | Verb.List | Verb.Exists => failed("LAKESTEP_STORE_READ_FAILED")
+      case _ => failed("LAKESTEP_STORE_WRITE_FAILED")
     }
-    Errors(condition, "path" -> path, "reason" -> "simulated")
   }
 
   private def stop(): Nothing = {

@@ -119,6 +119,15 @@ class SimulationTest extends AnyFunSuite {
       "close of a table that was to be made",
       "undo of a table that was to be made",
       "table with rows merged",
+      "committed entry with names and tables",
+      "transaction that reads names",
+      "query of names",
+      "last query of names",
+      "late change of a name",
+      "foreign change of a name",
+      "undrop",
+      "drop of a schema",
+      "history with dropped tables",
       "transaction",
       "answer unknown"
     ).foreach(event => assert(counts.of(event) > 0, event))

@@ -20,15 +20,16 @@ object Trace {
 
   /**
    * Nothing when something happened of which the model does not speak: clean-up, DROP, two roots, new
-   * tables.
+   * tables, names.
    */
   def of(world: World, strict: Boolean): Option[String] = {
-    val beyond = world.dropped.nonEmpty || world.hasNewTables || world.store.changes.exists {
-      case Created(_, path, _, _) =>
-        path.endsWith(".checkpoint.parquet") || path.endsWith("/format.json") && path !=
-          s"${History.MainRoot}/format.json"
-      case _ => false
-    }
+    val beyond =
+      world.dropped.nonEmpty || world.hasNewTables || world.metastores.nonEmpty || world.store.changes.exists {
+        case Created(_, path, _, _) =>
+          path.endsWith(".checkpoint.parquet") || path.endsWith("/format.json") && path !=
+            s"${History.MainRoot}/format.json"
+        case _ => false
+      }
     if (beyond) None
     else Truth.timeline(world, History.MainRoot).map(new Trace(world, _, strict).json)
   }

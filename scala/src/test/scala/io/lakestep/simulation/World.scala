@@ -4,6 +4,8 @@ import java.nio.charset.StandardCharsets.UTF_8
 
 import scala.collection.mutable
 
+import org.apache.hadoop.conf.Configuration
+
 /** Everything of one history: the store, the schedule, the tables and what was seen. */
 final class World(
     val seed: Long,
@@ -22,7 +24,21 @@ final class World(
   private val seen = mutable.ArrayBuffer.empty[SeenSnapshot]
   private val asked = mutable.ArrayBuffer.empty[SeenQuery]
   private val told = mutable.ArrayBuffer.empty[SeenStatus]
+  private val resolved = mutable.ArrayBuffer.empty[SeenNames]
   private var tokens = 0
+
+  /** Where names are; none in a history without names. */
+  var metastores: Vector[SimulatedMetastore] = Vector.empty
+
+  /** For those who look at folders through Hadoop. */
+  var conf: Configuration = new Configuration(false)
+
+  /** What the product says in the end. */
+  var droppedTables: Option[Set[String]] = None
+
+  /** Whether it is noted that what an entry has made of names is in the metastores. */
+  def isApplied(entry: Long): Boolean =
+    store.exists(f"${History.MainRoot}/timeline/$entry%020d.applied.json")
 
   /** The store's own time. */
   def nowMs: Long = World.StartMs + scheduler.step * 7L
@@ -66,6 +82,8 @@ final class World(
   def saw(snapshot: SeenSnapshot): Unit = seen += snapshot
   def saw(query: SeenQuery): Unit = asked += query
   def saw(status: SeenStatus): Unit = told += status
+  def saw(names: SeenNames): Unit = resolved += names
+  def seenNames: Seq[SeenNames] = resolved.toSeq
   def statuses: Seq[SeenStatus] = told.toSeq
   def snapshots: Seq[SeenSnapshot] = seen.toSeq
   def queries: Seq[SeenQuery] = asked.toSeq
@@ -112,4 +130,5 @@ object World {
   val FirstRecovery = 1
   val LateZombies = 2
   val SecondRecovery = 3
+  val Quiet = 4
 }

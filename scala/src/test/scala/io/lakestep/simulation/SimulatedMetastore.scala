@@ -1,0 +1,205 @@
+package io.lakestep.simulation
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.catalyst.analysis.{
+  NoSuchDatabaseException, NoSuchTableException, TableAlreadyExistsException
+}
+import org.apache.spark.sql.catalyst.catalog.{CatalogDatabase, CatalogTable, CatalogTableType}
+
+import io.lakestep.Json
+import io.lakestep.log.TableRef
+import io.lakestep.names.{Definition, TableName}
+import io.lakestep.timeline.{NameKey, NamedObject}
+
+/**
+ * A metastore as Spark's catalogs keep one: schemas, and what stands in them. Its methods act at once;
+ * [[SimulatedCatalog]] is the way in which clients see it.
+ *
+ * Like Hive it would delete the folder of a managed table that is dropped, and that of a schema: that a
+ * file lies there is noted as a broken invariant, and the file stays.
+ *
+ * @param id how entries call it
+ */
+final class SimulatedMetastore(world: World, val id: String) {
+
+  private val schemas = mutable.TreeMap("default" -> SimulatedMetastore.schema("default").copy(
+    properties = Map(Definition.IdProperty -> id)
+  ))
+  private val tables = mutable.TreeMap.empty[(String, String), CatalogTable]
+  private val changes = mutable.Map.empty[NameKey, Int]
+  private val wrong = mutable.Map.empty[NameKey, Int]
+
+  /** What the names stood for at first. */
+  lazy val initial: Map[NameKey, NamedObject] = now
+
+  def schemaKey(schema: String): NameKey = NameKey(id, schema, None)
+  def key(name: TableName): NameKey = NameKey(id, name.schema, Some(name.name))
+
+  def now: Map[NameKey, NamedObject] =
+    (schemas.toMap.map { case (n, s) => schemaKey(n) -> Definition.of(s) } ++
+      tables.toMap.map { case ((s, n), t) => key(TableName(s, n)) -> Definition.of(t) })
+
+  def schema(name: String): Option[CatalogDatabase] = schemas.get(name)
+  def table(name: TableName): Option[CatalogTable] = tables.get(name.schema -> name.name)
+  def inside(schema: String): Vector[String] =
+    tables.keysIterator.collect { case (`schema`, name) => name }.toVector
+
+  /** How often a name was changed. */
+  def changesOf(key: NameKey): Int = changes.getOrElse(key, 0)
+
+  /**
+   * When a name was first changed by somebody without Lakestep, or by a client that was late; or its
+   * schema was, or something in a schema.
+   */
+  def disturbedAt(key: NameKey): Option[Int] =
+    wrong.iterator.collect { case (k, step) if k.meets(key) => step }.minOption
+
+  /** @param by the entry whose change this is, with what was met there; nothing for a foreign client */
+  def put(key: NameKey, table: Option[CatalogTable], by: Option[Applying]): Option[Throwable] = {
+    val at = (key.schema, key.name.getOrElse(""))
+    if (!schemas.contains(key.schema)) Some(new NoSuchDatabaseException(key.schema))
+    else {
+      table.fold(tables -= at)(t => tables += at -> timeless(t))
+      changed(key, by, table.map(Definition.of))
+      None
+    }
+  }
+
+  def create(table: CatalogTable, by: Option[Applying]): Option[Throwable] = {
+    val name = TableName.of(table.identifier)
+    if (tables.contains(name.schema -> name.name))
+      Some(new TableAlreadyExistsException(name.schema, name.name))
+    else put(key(name), Some(table), by)
+  }
+
+  /** The time of a view is that of the real clock, and no part of its definition. */
+  private def timeless(table: CatalogTable) =
+    if (table.tableType == CatalogTableType.VIEW) table.copy(createTime = 0L) else table
+
+  def alter(table: CatalogTable, by: Option[Applying]): Option[Throwable] = {
+    val name = TableName.of(table.identifier)
+    if (!tables.contains(name.schema -> name.name))
+      Some(new NoSuchTableException(name.schema, name.name))
+    else put(key(name), Some(table), by)
+  }
+
+  def drop(name: TableName, by: Option[Applying]): Option[Throwable] =
+    table(name).flatMap { there =>
+      if (there.tableType == CatalogTableType.MANAGED) there.storage.locationUri.foreach { l =>
+        deletes(TableRef(l.toString).uri, key(name), by)
+      }
+      put(key(name), None, by)
+    }
+
+  def putSchema(
+      name: String,
+      schema: Option[CatalogDatabase],
+      by: Option[Applying]): Option[Throwable] = {
+    schema.fold(schemas -= name)(s => schemas += name -> s)
+    changed(schemaKey(name), by, schema.map(Definition.of))
+    None
+  }
+
+  def dropSchema(name: String, by: Option[Applying]): Option[Throwable] =
+    if (inside(name).nonEmpty) Some(new IllegalStateException(s"$name is not empty"))
+    else
+      schemas.get(name).flatMap { there =>
+        deletes(TableRef(there.locationUri.toString).uri, schemaKey(name), by)
+        putSchema(name, None, by)
+      }
+
+  private def deletes(folder: String, key: NameKey, by: Option[Applying]): Unit =
+    if (world.store.below(folder).nonEmpty) {
+      if (by.exists(isLate(key, _))) world.counts.event("late drop takes a folder")
+      else world.violated(s"FOLDER $folder is deleted with ${key.metastore}.$key: $by")
+    }
+
+  private def changed(key: NameKey, by: Option[Applying], now: Option[NamedObject]): Unit = {
+    def isMade(applying: Applying) = applying.wanted(key).exists(NamedObject.areSame(now, _))
+    val isWrong = by.forall { a =>
+      isOvertaken(a) || a.met.get(key).exists(_ != changesOf(key)) && !isMade(a)
+    }
+    if (isWrong) {
+      world.counts.event(if (by.isEmpty) "foreign change of a name" else "late change of a name")
+      wrong.getOrElseUpdate(key, world.scheduler.step)
+      ()
+    }
+    changes(key) = changesOf(key) + 1
+    by.foreach(_.changed(key, changesOf(key)))
+  }
+
+  /** Whether others have ended the work, or changed the name since this client asked. */
+  private def isLate(key: NameKey, by: Applying): Boolean =
+    isOvertaken(by) || by.met.get(key).exists(_ != changesOf(key))
+
+  private def isOvertaken(by: Applying) = world.isApplied(by.entry) && !by.wasNoted
+}
+
+/**
+ * What a client knows that makes what an entry says.
+ *
+ * @param wanted what a name is to stand for
+ * @param wasNoted whether it was noted before that the work is done
+ */
+final class Applying(
+    val entry: Long,
+    val wanted: NameKey => Option[Option[NamedObject]],
+    val wasNoted: Boolean,
+    original: Option[Applying] = None) {
+  private val seen = mutable.Map.empty[NameKey, Int]
+
+  /** How often each name had been changed when the client asked. */
+  def met: Map[NameKey, Int] = seen.toMap
+  def meets(key: NameKey, changes: Int): Unit = seen(key) = changes
+
+  /** A late client stays late. */
+  def changed(key: NameKey, changes: Int): Unit = {
+    if (seen.get(key).forall(_ == changes - 1)) seen(key) = changes
+    original.foreach(_.changed(key, changes))
+  }
+
+  /** As it is now; what is told to the copy is told to this, too. */
+  def copied: Applying = {
+    val copy = new Applying(entry, wanted, wasNoted, Some(this))
+    copy.seen ++= seen
+    copy
+  }
+
+  override def toString: String = s"entry $entry"
+}
+
+object SimulatedMetastore {
+
+  /** Where the tables of a schema lie. */
+  def folder(schema: String): String = s"/warehouse/$schema"
+
+  def schema(name: String, comment: String = ""): CatalogDatabase =
+    CatalogDatabase(name, comment, new java.net.URI(folder(name)), Map.empty)
+
+  def table(
+      name: TableName,
+      path: String,
+      isManaged: Boolean,
+      createdMs: Long): CatalogTable = Definition.table(
+    TableIdentifier(name.name, Some(name.schema)),
+    NamedObject(
+      NamedObject.Table,
+      Some(TableRef(path)),
+      Json.obj().put("type", if (isManaged) "MANAGED" else "EXTERNAL").put("location", path)
+        .put("provider", "delta").put("schema", Schema).put(NamedObject.Created, createdMs / 1000)
+    )
+  )
+
+  def view(name: TableName, text: String): CatalogTable = Definition.table(
+    TableIdentifier(name.name, Some(name.schema)),
+    NamedObject(
+      NamedObject.View,
+      None,
+      Json.obj().put("type", "VIEW").put("schema", Schema).put("viewText", text)
+    )
+  )
+
+  private val Schema = """{"type":"struct","fields":[]}"""
+}
