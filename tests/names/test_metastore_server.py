@@ -4,6 +4,7 @@ import pytest
 
 from driver import TIMEOUT_S, DriverError
 from hive_metastore import MetastoreServer
+from name_cases import CASES, picture, run
 from process import Died
 
 SETUP = (
@@ -142,3 +143,64 @@ def test_names_of_a_killed_driver_are_made_by_another_one(pool, pair, sessions, 
     pair[0] = pool.start(server.settings)
     other.sql("BEGIN", "COMMIT")
     assert look(other, "killed") == AFTER
+
+
+def pictures(spark, schemas):
+    """What users see of each; but for comments of schemas, which Hive's client does not change."""
+    found = [picture(spark, schema) for schema in schemas]
+    return [
+        {
+            key: [row for row in about if not str(row).startswith("('Comment'")]
+            for key, about in one.items()
+        }
+        for one in found
+    ]
+
+
+def set_up(spark, cases, kind, folder):
+    for number, name in enumerate(cases):
+        spark.sql(f"CREATE SCHEMA {kind}{number}")
+        run(spark, CASES[name].setup, f"{kind}{number}", folder)
+
+
+def make(spark, cases, kind, folder, commits=False):
+    if commits:
+        spark.sql("BEGIN")
+    for number, name in enumerate(cases):
+        run(spark, CASES[name].steps, f"{kind}{number}", folder)
+    if commits:
+        spark.sql("COMMIT")
+
+
+SOME = ["create", "replace as select", "swap", "a table becomes a view", "schema", "clone"]
+
+
+@pytest.mark.parametrize(
+    "cases",
+    [pytest.param(SOME, id="some"), pytest.param([*CASES], id="all", marks=pytest.mark.long)],
+)
+def test_statements_of_a_killed_driver_are_as_without_a_transaction(
+    pool, pair, sessions, server, tmp_path, cases
+):
+    one, other = sessions
+    kinds = [f"{kind}_{len(cases)}_" for kind in ("ours", "plain")]
+    ours, plain = ([f"{kind}{number}" for number in range(len(cases))] for kind in kinds)
+    arguments = {"cases": cases, "folder": str(tmp_path)}
+    for kind in kinds:
+        one.call("test_metastore_server:set_up", kind=kind, **arguments)
+    one.call("test_metastore_server:make", kind=kinds[1], **arguments)
+    with pair[0].halts("beforeNames:1") as halts:
+        commit = halts.during(
+            one.start("test_metastore_server:make", kind=kinds[0], commits=True, **arguments)
+        )
+        assert halts.reached() == "beforeNames:1"
+        pair[0].kill()
+    with pytest.raises(Died):
+        commit.result(TIMEOUT_S)
+    pair[0] = pool.start(server.settings)
+    other.sql("BEGIN", "COMMIT")
+    found, wanted = (
+        other.call("test_metastore_server:pictures", schemas=schemas) for schemas in (ours, plain)
+    )
+    for name, of_ours, of_plain in zip(cases, found, wanted, strict=True):
+        assert of_ours == of_plain, name

@@ -230,7 +230,10 @@ def picture(spark, schema):
     """All that users see of a schema, with its own name left out."""
 
     def told(value):
-        return str(value).replace(schema, "SCHEMA")
+        # Hive notes when it has changed something.
+        return re.sub(r"(transient_lastDdl|last_modified)\w+=\w+,?", "", str(value)).replace(
+            schema, "SCHEMA"
+        )
 
     def described(name):
         rows = spark.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()
