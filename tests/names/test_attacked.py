@@ -162,3 +162,20 @@ def test_places_are_those_of_the_tables(spark, schema):
     told = {row[0]: row[1] for row in spark.sql("DESCRIBE EXTENDED t").collect()}
     assert told["Location"].startswith("file:")
     rollback(spark)
+
+
+def test_a_place_that_the_metastore_spells_otherwise_is_that_place(spark, other, schema, tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    spark.sql(f"CREATE TABLE t (v INT) USING delta LOCATION '{tmp_path}/link/t'")
+    begin(spark)
+    spark.sql("INSERT INTO t VALUES (1)")
+    begin(other)
+    other.sql(f"DROP TABLE {schema}.t")
+    commit(other)
+    conflicting(spark, "DROP TABLE")
+    # Another spelling gives the dropped table a name again.
+    begin(spark)
+    spark.sql(f"CREATE TABLE u USING delta LOCATION '{tmp_path}/real/t'")
+    commit(spark)
+    assert names(spark) == ["u"] and spark.table("u").count() == 0

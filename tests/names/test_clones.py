@@ -77,6 +77,19 @@ def test_a_clone_that_is_taken_back_takes_no_file_of_its_source(spark, schema):
     assert files_on_disk.prints(place) == files
 
 
+def test_files_of_a_source_that_is_made_and_dropped_in_the_transaction_stay(spark, other, schema):
+    begin(spark)
+    spark.sql("CREATE TABLE tmp USING delta AS SELECT 9 AS v")
+    spark.sql("CREATE TABLE c SHALLOW CLONE tmp")
+    spark.sql("UPDATE c SET v = 8")
+    spark.sql("CREATE TABLE d SHALLOW CLONE c")
+    spark.sql("DROP TABLE tmp")
+    spark.sql("DROP TABLE c")
+    commit(spark)
+    flush(spark)
+    assert names(spark) == ["d"] and rows(spark, "d") == rows(other, f"{schema}.d") == [8]
+
+
 def test_a_clone_has_read_its_source(spark, other, schema):
     make(spark, "t", 1)
     for isolation, fails in (("SNAPSHOT", False), ("SERIALIZABLE", True)):

@@ -3,15 +3,17 @@ package io.lakestep.commit
 import scala.util.control.NonFatal
 
 import io.lakestep.log.{LogFileName, TableRef}
+import io.lakestep.storage.{CanonicalPath, StoredFile}
 import io.lakestep.timeline.{CommitEntry, DroppedTable, EntryStatus, Purge}
 
 /**
  * A dropped table that is older than VACUUM DROPPED TABLES was told to keep.
  *
+ * @param head the newest version in its log, -1 for none
  * @param kept why its data stay, if they do
  */
-final case class OldDroppedTable(dropped: DroppedTable, kept: Option[String]) {
-  def purge: Purge = Purge(dropped.key, dropped.table.path.get)
+final case class OldDroppedTable(dropped: DroppedTable, head: Long, kept: Option[String]) {
+  def purge: Purge = Purge(dropped.key, dropped.table.path.get, head)
 }
 
 /** What became of the data of a table that an entry purges. */
@@ -50,11 +52,15 @@ private[commit] final class DroppedVacuum(env: Environment) {
       val names = namesAt(old.flatMap(_._1.table.path))
       old.map { case (dropped, droppedMs) =>
         val path = dropped.table.path.get
+        val seen = commits(path)
+        val isWritten = seen.exists(c => isSince(c.modifiedMs, droppedMs))
         OldDroppedTable(
           dropped,
+          headOf(seen),
           others.find(_.snapshot < dropped.entry)
             .map(t => s"transaction ${t.id} began before it was dropped")
-            .orElse(kept(path, droppedMs, names))
+            .orElse(kept(path, names))
+            .orElse(Option.when(isWritten)(Written))
         )
       }
     }
@@ -78,15 +84,16 @@ private[commit] final class DroppedVacuum(env: Environment) {
 
   private def purge(entry: CommitEntry): Vector[(Purge, Purged)] = {
     env.keep(timeline.outcomeFile(entry.number))
-    val decidedMs = timeline.outcomeTimes(entry.number).get(entry.number)
+    val decidedMs = timeline.outcomeTimes(entry.number).getOrElse(entry.number, 0L)
     val names = namesAt(entry.purges.map(_.path))
     env.inParallel(entry.purges) { purge =>
       val done =
         try
-          kept(purge.path, decidedMs.getOrElse(0L), names).map(Purged.Kept(_)).getOrElse {
-            delete(purge.path)
-            Purged.Deleted
-          }
+          keptNow(entry, purge, decidedMs).orElse(kept(purge.path, names))
+            .map(Purged.Kept(_)).getOrElse {
+              delete(purge.path)
+              Purged.Deleted
+            }
         catch { case NonFatal(cause) => Purged.Failed(cause) }
       purge -> done
     }
@@ -95,16 +102,42 @@ private[commit] final class DroppedVacuum(env: Environment) {
   private def namesAt(paths: Vector[TableRef]): Map[TableRef, String] =
     if (paths.isEmpty) Map.empty else options.catalogs.namesAt(paths)
 
-  /** @param sinceMs when nobody needed it any more, by the store's clock */
-  private def kept(path: TableRef, sinceMs: Long, names: Map[TableRef, String]): Option[String] = {
-    def isWritten = stores.forPath(path.uri).list(path.log, "").exists { file =>
-      isCommit(file.name) && file.modifiedMs > sinceMs
+  /** What has happened to a table since an entry has decided. */
+  private def keptNow(entry: CommitEntry, purge: Purge, decidedMs: Long): Option[String] = {
+    val place = CanonicalPath.place(purge.path.uri)
+    val later = timeline.refresh().after(entry.number).map(_.entry).collectFirst {
+      case c: CommitEntry
+          if TouchedNames.placesOf(c).exists(CanonicalPath.areNested(place, _)) =>
+        s"entry ${c.number} names or writes it"
     }
-    val inside = timeline.known.tables.map(_._1).find(_.uri.startsWith(s"${path.uri}/"))
-    names.get(path).map(name => s"$name leads to its folder")
-      .orElse(inside.map(table => s"a table lies in its folder: ${table.uri}"))
-      .orElse(Option.when(isWritten)("it was written since"))
+    later.orElse {
+      val seen = commits(purge.path)
+      val isOther = seen.nonEmpty && headOf(seen) != purge.head
+      Option.when(isOther || seen.exists(_.modifiedMs > decidedMs))(Written)
+    }
   }
+
+  private def kept(path: TableRef, names: Map[TableRef, String]): Option[String] = {
+    val place = CanonicalPath.place(path.uri)
+    def holds(other: String) = s"${CanonicalPath.place(other)}/".startsWith(s"$place/")
+    val inside =
+      timeline.known.tables.map(_._1.uri).find(t => holds(t) && CanonicalPath.place(t) != place)
+    names.get(path).map(name => s"$name leads to its folder")
+      .orElse(inside.map(table => s"a table lies in its folder: $table"))
+      .orElse(Option.when(holds(timeline.root))("the timeline lies in its folder"))
+  }
+
+  private val Written = "it was written since"
+
+  private def commits(path: TableRef): Vector[StoredFile] =
+    stores.forPath(path.uri).list(path.log, "").filter(f => isCommit(f.name))
+
+  private def headOf(commits: Vector[StoredFile]): Long =
+    commits.map(c => LogFileName.version(c.name)).maxOption.getOrElse(-1L)
+
+  /** Where a store counts in seconds, two that are equal may have come in any order. */
+  private def isSince(timeMs: Long, otherMs: Long) =
+    timeMs > otherMs || timeMs == otherMs && timeMs % 1000 == 0
 
   /**
    * The log first, in an order in which nothing of it can be read before all is gone: else who writes there

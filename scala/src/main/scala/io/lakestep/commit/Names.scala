@@ -4,6 +4,7 @@ import scala.util.control.NonFatal
 
 import io.lakestep.Json
 import io.lakestep.log.TableRef
+import io.lakestep.storage.CanonicalPath
 import io.lakestep.timeline.{
   Aborting, CommitEntry, Conflict, EntryStatus, NameChange, NameKey, NamedObject, Purge, Rule,
   TimelineSnapshot, TimelineView
@@ -21,18 +22,27 @@ private[commit] final case class TouchedNames(
     read: Set[NameKey],
     purges: Vector[Purge],
     paths: Set[String] = Set.empty) {
+  import TouchedNames.namedBy
+
   def isEmpty: Boolean = changes.isEmpty && purges.isEmpty
+
+  /** A metastore may spell a place otherwise than who writes there. */
+  private lazy val places = paths.map(CanonicalPath.place)
 
   def meets(entry: CommitEntry): Boolean =
     entry.names.exists(meets(_)) || purge(entry).isDefined
 
   /** What one purges and the other one names, writes or purges. */
-  def purge(entry: CommitEntry): Option[Purge] = {
-    val named = paths ++ changes.flatMap(_.after).flatMap(_.path).map(_.uri)
-    lazy val theirs = entry.names.flatMap(_.after).flatMap(_.path).toSet ++
-      entry.tables.map(_.path) ++ entry.purges.map(_.path)
-    entry.purges.find(p => named(p.path.uri)).orElse(purges.find(p => theirs(p.path)))
-  }
+  def purge(entry: CommitEntry): Option[Purge] =
+    if (purges.isEmpty && entry.purges.isEmpty) None
+    else {
+      def find(all: Vector[Purge], others: Iterable[String]) = all.find { purge =>
+        val place = CanonicalPath.place(purge.path.uri)
+        others.exists(CanonicalPath.areNested(place, _))
+      }
+      find(entry.purges, places ++ namedBy(changes))
+        .orElse(find(purges, TouchedNames.placesOf(entry)))
+    }
 
   def meets(theirs: NameChange): Boolean =
     changes.exists(_.key.meets(theirs.key)) || read(theirs.key) || moves(theirs)
@@ -40,8 +50,20 @@ private[commit] final case class TouchedNames(
   /** Their change takes a name from a table that we write, or that what we read depends on. */
   private def moves(theirs: NameChange): Boolean = {
     def path(o: Option[NamedObject]) = o.filter(_.kind == NamedObject.Table).flatMap(_.path)
-    path(theirs.before).exists(p => paths(p.uri)) && path(theirs.before) != path(theirs.after)
+    path(theirs.before) != path(theirs.after) &&
+    path(theirs.before).exists(p => places(CanonicalPath.place(p.uri)))
   }
+}
+
+private[commit] object TouchedNames {
+
+  /** Where what an entry names, writes or purges lies. */
+  def placesOf(entry: CommitEntry): Vector[String] = namedBy(entry.names) ++
+    (entry.tables.map(_.path) ++ entry.purges.map(_.path)).map(p => CanonicalPath.place(p.uri))
+
+  private def namedBy(changes: Vector[NameChange]): Vector[String] =
+    changes.flatMap(_.after).filter(_.kind == NamedObject.Table).flatMap(_.path)
+      .map(p => CanonicalPath.place(p.uri))
 }
 
 /** Steps 5 and 14: whether others have changed one, and what entries make of them. */
@@ -121,7 +143,9 @@ private[commit] final class Names(env: Environment) {
       changes.find { c =>
         val now = pending.getOrElse(c.key, options.catalogs.find(c.key))
         def gone = inside(changes, c.key) ++
-          pending.collect { case (k, None) if k.schema == c.key.schema => k.name }.flatten
+          pending.collect {
+            case (k, None) if k.metastore == c.key.metastore && k.schema == c.key.schema => k.name
+          }.flatten
         !isKnown || differs(now, c) || c.after.isEmpty && c.key.name.isEmpty &&
         (options.catalogs.inside(c.key) -- gone).nonEmpty
       }.map(c => Conflict(Rule.NameChanged, c.key.toString, "", operation = Some("by others")))

@@ -23,7 +23,7 @@ final class TableRef private (val uri: String) {
 
   /** The folder around a managed table that a transaction has made. */
   def ownParent: Option[String] = uri.split('/').toVector match {
-    case folders @ _ :+ parent :+ _ if parent.startsWith(TableRef.OwnParent) =>
+    case folders @ _ :+ parent :+ _ if TableRef.isOwnParent(parent) =>
       Some(folders.init.mkString("/"))
     case _ => None
   }
@@ -102,6 +102,9 @@ object TableRef {
 
   /** What the folders are named after in which new managed tables lie. */
   val OwnParent = "lakestep-"
+
+  private val OwnParentName = s"$OwnParent[a-z][0-9a-f]{12}-[0-9]+".r
+  private def isOwnParent(folder: String) = OwnParentName.matches(folder)
 
   /** What the names of net actions begin with. */
   val NetActions = "commit-"

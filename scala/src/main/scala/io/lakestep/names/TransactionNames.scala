@@ -224,6 +224,9 @@ private[lakestep] final class TransactionNames(
   /** Dropped tables whose data COMMIT gives up. */
   @volatile var purges: Vector[Purge] = Vector.empty
 
+  /** Whether a table of the transaction names data files of another one. */
+  @volatile var hasClones: Boolean = false
+
   private val folders = new AtomicInteger
 
   /** The name of a folder for a managed table. */

@@ -69,8 +69,9 @@ object NamedObject {
  * That the data of a dropped table may be deleted: no transaction gives it a name again, or writes it.
  *
  * @param key the name that it had last
+ * @param head the newest version in its log, -1 for none
  */
-final case class Purge(key: NameKey, path: TableRef)
+final case class Purge(key: NameKey, path: TableRef, head: Long)
 
 /** What a transaction has made of a name; `None` is: it stands for nothing. */
 final case class NameChange(key: NameKey, before: Option[NamedObject], after: Option[NamedObject]) {

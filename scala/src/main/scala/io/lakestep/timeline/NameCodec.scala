@@ -25,8 +25,10 @@ private[timeline] object NameCodec {
 
   def encode(purge: Purge): ObjectNode =
     encode(NameChange(purge.key, None, None)).put("path", purge.path.uri)
+      .put("head", purge.head)
 
-  def purge(f: StrictFields): Purge = Purge(decode(f).key, TableRef(f.string("path")))
+  def purge(f: StrictFields): Purge =
+    Purge(decode(f).key, TableRef(f.string("path")), f.long("head"))
 
   private def encode(named: NamedObject): ObjectNode = {
     val node = Json.obj().put("kind", named.kind)

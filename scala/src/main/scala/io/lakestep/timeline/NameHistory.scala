@@ -1,5 +1,8 @@
 package io.lakestep.timeline
 
+import io.lakestep.log.TableRef
+import io.lakestep.storage.CanonicalPath
+
 /**
  * A table from which an entry has taken its last name.
  *
@@ -30,11 +33,13 @@ final case class NameHistory(
   def and(entry: CommitEntry): NameHistory =
     if (!entry.isOverNames) this
     else {
-      val named = entry.names.flatMap(_.after).flatMap(_.path).toSet
+      // Another metastore, or a user, may spell it otherwise.
+      def place(path: Option[TableRef]) = path.map(p => CanonicalPath.spelling(p.uri))
+      val named = entry.names.flatMap(_.after).flatMap(named => place(named.path)).toSet
       val gone = for {
         change <- entry.names
         table <- change.before
-        if table.kind == NamedObject.Table && !table.path.exists(named)
+        if table.kind == NamedObject.Table && !place(table.path).exists(named)
       } yield DroppedTable(
         entry.number,
         entry.timeMs,
@@ -43,13 +48,14 @@ final case class NameHistory(
         change.key,
         table
       )
-      val since = gone.map(_.table.path).toSet
-      val purged = entry.purges.map(_.path).toSet
+      val since = gone.map(d => place(d.table.path)).toSet
+      val purged = entry.purges.flatMap(p => place(Some(p.path))).toSet
       NameHistory(
         entry.number,
         unapplied.updated(entry.number, entry.names),
         dropped.filterNot { d =>
-          d.table.path.exists(path => named(path) || purged(path)) || since(d.table.path)
+          val path = place(d.table.path)
+          path.exists(p => named(p) || purged(p)) || since(path)
         } ++ gone
       )
     }

@@ -153,7 +153,12 @@ object Lifecycle {
           DeltaHousekeeping.logged(s"After COMMIT of ${transaction.id} not all was done")(work)
         logged(end(session, transaction))
         logged(
-          removeUnmade(session, transaction, t => t.isNew && !done.published.contains(t.ref))()
+          removeUnmade(
+            session,
+            transaction,
+            t => t.isNew && !done.published.contains(t.ref),
+            keepsFiles = transaction.names.hasClones
+          )()
         )
         // Also after a failure: cached queries would show the tables as they were.
         logged(AfterCommit(session, transaction, done)(alone))
@@ -245,17 +250,23 @@ object Lifecycle {
     }
   }
 
-  /** Deletes what was taken back, and what there is of tables that are not made. */
+  /**
+   * Deletes what was taken back, and what there is of tables that are not made.
+   *
+   * @param keepsFiles whether tables that are made may name data files of those
+   */
   private def removeUnmade(
       session: SparkSession,
       transaction: Transaction,
-      isUnmade: TransactionTable => Boolean)(before: => Unit = ()): Unit = {
+      isUnmade: TransactionTable => Boolean,
+      keepsFiles: Boolean = false)(before: => Unit = ()): Unit = {
     val taken = transaction.takenBack.files
     val tables = transaction.touched.toVector.filter(isUnmade)
     val unmade = new UnmadeTables(transaction, tables, session.sessionState.newHadoopConf())
     val folders = Seq(() => unmade.removeFolders(taken)).filterNot(_ => unmade.isEmpty)
     before
-    transaction.database.deleteFiles((taken ++ unmade.files).distinct, folders: _*)
+    val made = if (keepsFiles) Vector.empty else unmade.files
+    transaction.database.deleteFiles((taken ++ made).distinct, folders: _*)
   }
 
   /** Ends the open transaction, or clears a failed one. */

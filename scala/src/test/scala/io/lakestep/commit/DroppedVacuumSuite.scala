@@ -15,6 +15,8 @@ final class DroppedVacuumSuite extends AnyFunSuite {
     val names = new NamedLake
     val lake: Lake = names.lake
     val db: Database = names.client()
+    // Of full seconds nothing tells what came first.
+    lake.clock.advance(7)
 
     def dropA(): Unit = {
       lake.foreign("A", lake.add("a2"))
@@ -153,6 +155,33 @@ final class DroppedVacuumSuite extends AnyFunSuite {
       halting.hasHalted
     }.size
     assert(halts.forall(_ > 8))
+  }
+
+  test("what somebody writes, or makes there, between the look and the decision is kept") {
+    def purged(meanwhile: Scene => Any, afterwards: Scene => Any = _ => ()): Purged = {
+      val s = new Scene
+      s.dropA()
+      val vacuum = s.begin()
+      val purges = s.db.oldDropped(vacuum, 500).map(_.purge)
+      meanwhile(s)
+      s.lake.clock.advance(1000)
+      assert(isCommitted(s.db.commit(vacuum, Nil, purges = purges)))
+      afterwards(s)
+      s.db.purge().map(_._2).head
+    }
+    assert(purged(_.lake.foreign("A")) == Purged.Kept("it was written since"))
+    val named = purged(_ => (), s => s.names.commit(s.db, s.names.make("N", "A/inside")))
+    assert(named == Purged.Kept("entry 3 names or writes it"))
+    assert(purged(_ => ()) == Purged.Deleted)
+  }
+
+  test("a table that is made inside the folder meanwhile is a conflict") {
+    val s = new Scene
+    s.dropA()
+    val vacuum = s.begin()
+    val purges = s.db.oldDropped(vacuum, 500).map(_.purge)
+    assert(isCommitted(s.names.commit(s.db, s.names.make("N", "A/inside"))))
+    assert(rule(s.db.commit(vacuum, Nil, purges = purges)).contains(Rule.NameChanged))
   }
 
   test("a table that others make there after who died is theirs") {

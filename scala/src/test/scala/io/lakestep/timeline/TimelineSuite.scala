@@ -71,7 +71,7 @@ final class TimelineSuite extends AnyFunSuite {
     ),
     Vector(EntryRead("l", TableRef("/r"), "r", 1, 2, ReadSet.WholeTable)),
     Vector(NameChange(NameKey("m", "s", Some("x")), Some(named), None)),
-    Vector(Purge(NameKey("m", "s", Some("y")), TableRef("/y"))),
+    Vector(Purge(NameKey("m", "s", Some("y")), TableRef("/y"), 7)),
     Vector("k")
   )
 

@@ -12,6 +12,7 @@ import org.apache.spark.sql.delta.commands.{
 import org.apache.spark.sql.delta.lakestep.OverlayCloneSource
 import io.lakestep.catalog.MakingTable
 import io.lakestep.overlay.OverlayPath
+import io.lakestep.transaction.Transactions
 
 /**
  * CLONE, and CREATE TABLE LIKE before Spark 4.2: Delta's analysis says where the new table lies, so it is here
@@ -45,6 +46,7 @@ final case class PlaceNewTables(session: SparkSession) extends Rule[LogicalPlan]
           case source: CloneDeltaSource if OverlayPath.isOverlay(source.dataPath) =>
             val base = OverlayPath.parse(source.dataPath).base
             val read = new OverlayCloneSource(source, base)
+            Transactions.open(session).foreach(_.names.hasClones = true)
             create.copy(query = Some(clone.copy(sourceTable = read)))
           case _ => create
         }
