@@ -65,8 +65,8 @@ object DroppedTables {
   }
 
   /**
-   * Deletes the data of managed tables that transactions dropped longer ago than that, and that nothing needs;
-   * what became of each. A conflict with whoever names or writes one of them meanwhile has deleted nothing.
+   * Deletes the data of managed tables that transactions dropped longer ago than that, and that no name leads
+   * to; what became of each. A conflict with whoever names or writes one of them meanwhile has deleted nothing.
    */
   def vacuum(session: SparkSession, retainMs: Long): Vector[(Purge, Purged)] = {
     val modes = TransactionModes(isolation = Some(IsolationLevel.Snapshot))
