@@ -1,10 +1,13 @@
 """Drivers beside each other on one Hive metastore server, also while it is away."""
 
+from functools import partial
+
 import pytest
 
 from driver import TIMEOUT_S, DriverError
 from hive_metastore import MetastoreServer
 from name_cases import CASES, picture, run
+from name_steps import names, value
 from process import Died
 
 SETUP = (
@@ -31,11 +34,7 @@ def said(statements, schema):
 
 def seen(spark, schema):
     """Tables and views of a schema with their rows."""
-    tables = [row["tableName"] for row in spark.sql(f"SHOW TABLES IN {schema}").collect()]
-    return {
-        table: sorted(row[0] for row in spark.sql(f"SELECT v FROM {schema}.{table}").collect())
-        for table in tables
-    }
+    return {table: sorted(value(spark, f"{schema}.{table}")) for table in names(spark, schema)}
 
 
 def look(session, schema):
@@ -131,16 +130,22 @@ def test_a_commit_that_cannot_ask_the_metastore_commits_nothing(sessions, server
         assert look(session, "unasked") == BEFORE
 
 
-def test_names_of_a_killed_driver_are_made_by_another_one(pool, pair, sessions, server):
-    one, other = sessions
-    one.sql(*said(SETUP, "killed"))
+def kill_before_names(start, pool, pair, server):
+    """Kill the first driver when its COMMIT is about to make names; another one takes its place."""
     with pair[0].halts("beforeNames:1") as halts:
-        commit = halts.during(one.start_sql("BEGIN", *said(CHANGES, "killed"), "COMMIT"))
+        commit = halts.during(start())
         assert halts.reached() == "beforeNames:1"
         pair[0].kill()
     with pytest.raises(Died):
         commit.result(TIMEOUT_S)
     pair[0] = pool.start(server.settings)
+
+
+def test_names_of_a_killed_driver_are_made_by_another_one(pool, pair, sessions, server):
+    one, other = sessions
+    one.sql(*said(SETUP, "killed"))
+    start = partial(one.start_sql, "BEGIN", *said(CHANGES, "killed"), "COMMIT")
+    kill_before_names(start, pool, pair, server)
     other.sql("BEGIN", "COMMIT")
     assert look(other, "killed") == AFTER
 
@@ -189,15 +194,8 @@ def test_statements_of_a_killed_driver_are_as_without_a_transaction(
     for kind in kinds:
         one.call("test_metastore_server:set_up", kind=kind, **arguments)
     one.call("test_metastore_server:make", kind=kinds[1], **arguments)
-    with pair[0].halts("beforeNames:1") as halts:
-        commit = halts.during(
-            one.start("test_metastore_server:make", kind=kinds[0], commits=True, **arguments)
-        )
-        assert halts.reached() == "beforeNames:1"
-        pair[0].kill()
-    with pytest.raises(Died):
-        commit.result(TIMEOUT_S)
-    pair[0] = pool.start(server.settings)
+    start = partial(one.start, "test_metastore_server:make", kind=kinds[0], commits=True)
+    kill_before_names(partial(start, **arguments), pool, pair, server)
     other.sql("BEGIN", "COMMIT")
     found, wanted = (
         other.call("test_metastore_server:pictures", schemas=schemas) for schemas in (ours, plain)

@@ -16,6 +16,14 @@ from lakestep import _build, _errors
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Conf = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KEY=VALUE", help="A setting of Spark. Repeatable."),
+]
+Master = Annotated[
+    str | None, typer.Option(metavar="URL", help="Spark's master, local[4] for example.")
+]
+
 app = typer.Typer(
     help="Lakestep on this machine.",
     add_completion=False,
@@ -83,13 +91,8 @@ def run_sql_file(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="The value of :NAME, a string. Repeatable."),
     ] = None,
-    conf: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="A setting of Spark. Repeatable."),
-    ] = None,
-    master: Annotated[
-        str | None, typer.Option(metavar="URL", help="Spark's master, local[4] for example.")
-    ] = None,
+    conf: Conf = None,
+    master: Master = None,
     remote: Annotated[
         str | None, typer.Option(metavar="URL", help="A server of Spark Connect, sc://host:port.")
     ] = None,
@@ -135,13 +138,8 @@ def run_dbt(
     arguments: Annotated[
         list[str], typer.Argument(help="As for dbt: build --project-dir shop, for example.")
     ],
-    conf: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="A setting of Spark. Repeatable."),
-    ] = None,
-    master: Annotated[
-        str | None, typer.Option(metavar="URL", help="Spark's master, local[4] for example.")
-    ] = None,
+    conf: Conf = None,
+    master: Master = None,
 ) -> None:
     """Run dbt as one transaction: committed if all of it passed, else rolled back."""
     from lakestep import _dbt, _run_file
