@@ -63,8 +63,8 @@ private[lakestep] object MakingTable {
   }
 
   /**
-   * A table that a command of Delta's makes and has a place for already, in its overlay; nothing outside a
-   * transaction, and where it lies in one.
+   * A table that a command of Delta's makes and has a place for already, in its overlay. None outside a
+   * transaction, in one that only reads, and for what lies in an overlay.
    */
   def placed(session: SparkSession, table: CatalogTable, byPath: Boolean): Option[CatalogTable] =
     for {

@@ -48,7 +48,8 @@ private[commit] final class DroppedVacuum(env: Environment) {
         droppedMs <- decided.get(dropped.entry)
         if droppedMs <= now - retainMs
       } yield dropped -> droppedMs
-      val others = (requested.keySet - txn.id).toVector.flatMap(timeline.requested(_))
+      // Each is a request; where nothing is old, nobody is asked.
+      lazy val others = (requested.keySet - txn.id).toVector.flatMap(timeline.requested(_))
       val names = namesAt(old.flatMap(_._1.table.path))
       old.map { case (dropped, droppedMs) =>
         val path = dropped.table.path.get
@@ -119,12 +120,14 @@ private[commit] final class DroppedVacuum(env: Environment) {
 
   private def kept(path: TableRef, names: Map[TableRef, String]): Option[String] = {
     val place = CanonicalPath.place(path.uri)
-    def holds(other: String) = s"${CanonicalPath.place(other)}/".startsWith(s"$place/")
-    val inside =
-      timeline.known.tables.map(_._1.uri).find(t => holds(t) && CanonicalPath.place(t) != place)
+    def holds(other: String) = CanonicalPath.isInside(other, place)
+    val inside = timeline.known.tables.map(t => CanonicalPath.place(t._1.uri))
+      .find(table => table != place && holds(table))
     names.get(path).map(name => s"$name leads to its folder")
       .orElse(inside.map(table => s"a table lies in its folder: $table"))
-      .orElse(Option.when(holds(timeline.root))("the timeline lies in its folder"))
+      .orElse(Option.when(
+        holds(CanonicalPath.place(timeline.root))
+      )("the timeline lies in its folder"))
   }
 
   private val Written = "it was written since"

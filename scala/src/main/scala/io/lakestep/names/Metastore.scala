@@ -141,11 +141,9 @@ private[lakestep] final class Metastore(catalog: => ExternalCatalog, conf: => Co
       table <- catalog.getTablesByName(schema, catalog.listTables(schema))
       location <- table.storage.locationUri
     } yield table.identifier.unquotedString -> resolved(new Path(location))
-    def isInside(one: String, other: String) = s"$one/".startsWith(s"$other/")
     wanted.flatMap { case (place, path) =>
       named.collectFirst {
-        case (name, other) if isInside(path, other) || isInside(other, path) =>
-          place -> name
+        case (name, other) if CanonicalPath.areNested(path, other) => place -> name
       }
     }.toMap
   }

@@ -32,7 +32,7 @@ private[lakestep] object CanonicalPath {
   def spelling(uri: String): String = StoreKind.schemeOf(uri) match {
     case Some("s3" | "s3n") => "s3a" + uri.drop(uri.indexOf(':'))
     case Some("abfs") => "abfss" + uri.drop(uri.indexOf(':'))
-    case Some("hdfs") => uri.replaceFirst("^([^/]*//[^/]*):8020(/|$)", "$1$2")
+    case Some("hdfs") => uri.replaceFirst(s"^([^/]*//[^/]*):${StoreKind.HdfsPort}(/|$$)", "$1$2")
     case _ => uri
   }
 
@@ -43,7 +43,8 @@ private[lakestep] object CanonicalPath {
       try new Path(real(Paths.get(new URI(uri).getPath)).toString).toUri.toString
       catch { case NonFatal(_) => uri }
 
-  /** Whether one of two places is the other one, or lies inside it. */
-  def areNested(one: String, other: String): Boolean =
-    s"$one/".startsWith(s"$other/") || s"$other/".startsWith(s"$one/")
+  /** Whether a place is the outer one, or lies inside it. */
+  def isInside(place: String, outer: String): Boolean = s"$place/".startsWith(s"$outer/")
+
+  def areNested(one: String, other: String): Boolean = isInside(one, other) || isInside(other, one)
 }

@@ -84,7 +84,7 @@ object StoreKind {
       case _ => None
     }
 
-  private val HdfsPort = 8020
+  private[storage] val HdfsPort = 8020
 
   /**
    * The one spelling of a qualified path that has several: `s3a` for `s3`, where s3a serves both,

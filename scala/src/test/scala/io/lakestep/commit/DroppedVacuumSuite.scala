@@ -111,6 +111,8 @@ final class DroppedVacuumSuite extends AnyFunSuite {
     val named = kept(_ => (), s => s.names.store.names(s.names.key("other")) = s.names.named("A"))
     assert(named.contains("`s`.`other` leads to its folder"))
     assert(kept(_ => (), s => s.lake.foreign("A")).contains("it was written since"))
+    // The last commit and the DROP came in one full second.
+    assert(kept(_.lake.clock.advance(993), _ => ()).contains("it was written since"))
   }
 
   test("a table that is not the metastore's to delete, or another metastore's, is kept") {

@@ -21,35 +21,32 @@ import io.lakestep.transaction.Transactions
 final case class PlaceNewTables(session: SparkSession) extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    case create: CreateDeltaTableCommand if create.existingTableOpt.isEmpty =>
-      MakingTable.placed(session, create.table, create.tableByPath).fold(ofBase(create)) { table =>
+    case create: CreateDeltaTableCommand => ofBase(placed(create))
+    case other => other
+  }
+
+  private def placed(create: CreateDeltaTableCommand): CreateDeltaTableCommand =
+    Option.when(create.existingTableOpt.isEmpty)(create)
+      .flatMap(c => MakingTable.placed(session, c.table, c.tableByPath))
+      .fold(create) { table =>
         val place = new Path(table.location)
         val identifier =
           if (create.tableByPath) TableIdentifier(place.toString, Some("delta"))
           else table.identifier
-        ofBase(create.copy(
+        create.copy(
           table = table.copy(identifier = identifier),
           query = create.query.map {
             case clone: CloneTableCommand => clone.copy(targetPath = place)
             case other => other
           }
-        ))
+        )
       }
-    case create: CreateDeltaTableCommand => ofBase(create)
-    case other => other
-  }
 
   private def ofBase(create: CreateDeltaTableCommand): CreateDeltaTableCommand =
-    create.query match {
-      case Some(clone: CloneTableCommand) =>
-        clone.sourceTable match {
-          case source: CloneDeltaSource if OverlayPath.isOverlay(source.dataPath) =>
-            val base = OverlayPath.parse(source.dataPath).base
-            val read = new OverlayCloneSource(source, base)
-            Transactions.open(session).foreach(_.names.hasClones = true)
-            create.copy(query = Some(clone.copy(sourceTable = read)))
-          case _ => create
-        }
-      case _ => create
-    }
+    create.query.collect { case clone: CloneTableCommand => clone -> clone.sourceTable }.collect {
+      case (clone, source: CloneDeltaSource) if OverlayPath.isOverlay(source.dataPath) =>
+        Transactions.open(session).foreach(_.names.hasClones = true)
+        val read = new OverlayCloneSource(source, OverlayPath.parse(source.dataPath).base)
+        create.copy(query = Some(clone.copy(sourceTable = read)))
+    }.getOrElse(create)
 }
