@@ -229,6 +229,8 @@ def test_statement_that_writes_finishes_the_transaction_first(held, lake):
         ("VACUUM delta.`{1}` RETAIN 0 HOURS", True),
         ("VACUUM delta.`{1}` RETAIN 0 HOURS DRY RUN", False),
         ("ALTER TABLE mine RENAME TO yours", True),
+        ("CREATE TABLE yours LIKE mine", True),
+        ("CREATE TABLE yours SHALLOW CLONE mine", True),
     ],
 )
 def test_what_would_take_files_from_under_an_unfinished_entry_finishes_it_first(

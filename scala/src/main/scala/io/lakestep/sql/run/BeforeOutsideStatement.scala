@@ -3,9 +3,12 @@ package io.lakestep.sql.run
 import io.delta.tables.execution.VacuumTableCommand
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{
+  Command, CreateTableLike, LogicalPlan, RenameTable
+}
 import org.apache.spark.sql.delta.DeltaTableUtils
-import org.apache.spark.sql.execution.command.AlterTableRenameCommand
+import org.apache.spark.sql.delta.commands.{CloneTableCommand, CreateDeltaTableCommand}
+import org.apache.spark.sql.execution.command.{AlterTableRenameCommand, CreateTableLikeCommand}
 
 import org.apache.spark.sql.delta.lakestep.DeltaReference
 import io.lakestep.sql.guard.{CommandCatalogue, CatalogueCondition, Decision, TransactionGuard}
@@ -25,20 +28,14 @@ private[sql] object BeforeOutsideStatement {
       Autocommit.beforeWrite(session, (tables(command) ++ renamed(session, command)).distinct)
 
   /** Not DROP, for example: that is also the way out when an entry cannot be finished. */
-  private def keepsWhatItReads(command: Command): Boolean =
-    CommandCatalogue.decide(command) match {
-      case _ if isDryRun(command) => false
-      case Decision.Refused(reason) => Keeping(reason) && !ConsistentReads.isOneQuery(command)
-      case _ => false
-    }
-
-  private def isDryRun(command: Command): Boolean = command match {
-    case vacuum: VacuumTableCommand => vacuum.dryRun
-    case _ => false
+  private def keepsWhatItReads(command: Command): Boolean = command match {
+    case vacuum: VacuumTableCommand => !vacuum.dryRun
+    case _: CreateTableLike | _: CreateTableLikeCommand | _: CreateDeltaTableCommand |
+        _: CloneTableCommand | _: RenameTable | _: AlterTableRenameCommand => true
+    case _ =>
+      CommandCatalogue.decide(command) == Decision.Refused("NOT_DELTA") &&
+      !ConsistentReads.isOneQuery(command)
   }
-
-  /** Reasons for which commands are refused in transactions that keep what they read outside. */
-  private val Keeping = Set("CREATE_TABLE", "CLONE", "NOT_DELTA", "VACUUM", "RENAME")
 
   /** RENAME moves the folder of a managed table, in which nobody would find the entry's commit again. */
   private def renamed(session: SparkSession, command: Command): Seq[Path] = command match {
