@@ -1,7 +1,7 @@
 package io.lakestep.commit
 
 import io.lakestep.log.TableRef
-import io.lakestep.timeline.{CommitEntry, NameKey, NamedObject}
+import io.lakestep.timeline.{CommitEntry, Making, NameKey, NamedObject}
 
 /**
  * The metastores that this client has: what names stand for in them, and how committed transactions
@@ -31,13 +31,28 @@ trait Catalogs {
    * and again after a crash: a change that was made, or that a later one has overtaken, changes
    * nothing. Deletes and moves no folder.
    *
+   * @param making what this client is called that does it
    * @return why changes were not made that can never be: somebody else has taken the name meanwhile. What is
-   *         thrown may be tried again.
+   *         thrown may be tried again; [[Catalogs.NothingChanged]] where that is certain.
    */
-  def apply(entry: CommitEntry): Vector[Throwable]
+  def apply(entry: CommitEntry, making: Making): Vector[Throwable]
+
+  /**
+   * Changes what a client has left in names of an entry that was late there, or ended halfway, to what the
+   * last entry says. Names that stand for something else have been changed by somebody else, and stay.
+   *
+   * @param entries that entry, and completed later ones over its names, in order
+   * @param left what the client was called
+   * @param making what this one is called
+   * @return as `apply`
+   */
+  def repair(entries: Vector[CommitEntry], left: Making, making: Making): Vector[Throwable]
 }
 
 object Catalogs {
+
+  /** A failure before the first change. */
+  final class NothingChanged(cause: Throwable) extends RuntimeException(cause)
 
   /** Of a client that has none. */
   object None extends Catalogs {
@@ -46,6 +61,10 @@ object Catalogs {
     override def find(key: NameKey): Option[NamedObject] = scala.None
     override def inside(schema: NameKey): Set[String] = Set.empty
     override def namesAt(places: Vector[TableRef]): Map[TableRef, String] = Map.empty
-    override def apply(entry: CommitEntry): Vector[Throwable] = Vector.empty
+    override def apply(entry: CommitEntry, making: Making): Vector[Throwable] = Vector.empty
+    override def repair(
+        entries: Vector[CommitEntry],
+        left: Making,
+        making: Making): Vector[Throwable] = Vector.empty
   }
 }

@@ -43,6 +43,8 @@ private[commit] final class Collector(env: Environment, abort: Vector[String] =>
       id
     }
     old.diff(aborted).filter(hasEnded).foreach(timeline.deleteRequested)
+    // Of metastores that nobody has any more.
+    for ((making, time) <- timeline.makings() if time < before) timeline.deleteMaking(making)
     val temporary = found.map { case (path, _) => path.temporary } ++ timeline.temporary
     val failed = staged.collect { case (path, Left(e)) => path.uri -> e } ++
       temporary.flatMap(folder =>

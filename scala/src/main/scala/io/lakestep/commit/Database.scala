@@ -34,7 +34,8 @@ final class Database private[lakestep] (
     new Environment(timeline, stores, states, vectors, clock, ids, observer, options, safeguards)
   private val bindings =
     new Bindings(stores, () => timeline.existingId, ids, observer, safeguards, env.keep(_))
-  private val names = new Names(env)
+  private val lateNames = new LateNames(env)
+  private val names = new Names(env, lateNames)
   private val finish = new Finish(env, names)
   private val pins = new Pins(env, bindings)
   private val droppedVacuum = new DroppedVacuum(env)
@@ -296,7 +297,10 @@ final class Database private[lakestep] (
   /** Finishes everything that is unfinished, oldest first. Any number of clients may do it at once. */
   def recover(): RecoveryReport =
     if (timeline.existingId.isEmpty) RecoveryReport(Vector.empty, Vector.empty)
-    else helping.all()._1
+    else {
+      lateNames.ofAll()
+      helping.all()._1
+    }
 
   /**
    * Step 12: finishes the entries that write this table, before a statement outside a transaction

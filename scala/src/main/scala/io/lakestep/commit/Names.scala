@@ -6,8 +6,8 @@ import io.lakestep.Json
 import io.lakestep.log.TableRef
 import io.lakestep.storage.CanonicalPath
 import io.lakestep.timeline.{
-  Aborting, CommitEntry, Conflict, EntryStatus, NameChange, NameKey, NamedObject, Purge, Rule,
-  TimelineSnapshot, TimelineView
+  Aborting, CommitEntry, Conflict, EntryStatus, Making, NameChange, NameKey, NamedObject, Purge,
+  Rule, TimelineSnapshot, TimelineView
 }
 
 /**
@@ -67,7 +67,7 @@ private[commit] object TouchedNames {
 }
 
 /** Steps 5 and 14: whether others have changed one, and what entries make of them. */
-private[commit] final class Names(env: Environment) {
+private[commit] final class Names(env: Environment, late: LateNames) {
   import env.{timeline, clock, options, safeguards}
 
   /** 14 (c): an entry after the snapshot has changed one of them; or the metastore says something else. */
@@ -170,7 +170,11 @@ private[commit] final class Names(env: Environment) {
   /** Makes what finished entries hold and nobody has made yet, oldest first. Never throws. */
   def applyPending(view: TimelineView): Unit =
     view.snapshot.names.unapplied.toVector.sortBy(_._1).foreach { case (number, changes) =>
-      if (metastores(changes).exists(options.catalogs.has(_))) apply(number)
+      if (metastores(changes).exists(options.catalogs.has(_))) {
+        apply(number)
+        // Its owner may have died halfway.
+        late.ofEntry(number)
+      }
     }
 
   private def apply(number: Long): Unit =
@@ -187,16 +191,30 @@ private[commit] final class Names(env: Environment) {
     if (entry.names.nonEmpty && isNext(entry)) {
       // What is not known to be ours now may seem to be, once it answers.
       val isAllOurs = metastores(entry.names).forall(options.catalogs.has(_))
-      if (!isMade(entry)) make(entry, hash, isAllOurs)
+      // Nobody else would look for what is left: without this file, nothing is made.
+      for (making <- quietly(entry)(late.begin(entry.number, hash)))
+        if (isMade(entry)) late.end(making) else make(entry, hash, isAllOurs, making)
     }
 
-  private def make(entry: CommitEntry, hash: String, isAllOurs: Boolean): Unit = {
+  private def make(
+      entry: CommitEntry,
+      hash: String,
+      isAllOurs: Boolean,
+      making: Making): Unit = {
     env.observer.beforeNames(entry)
-    val made = quietly(entry)(options.catalogs(entry))
+    val made = trying {
+      case unchanged: Catalogs.NothingChanged =>
+        behind(entry, unchanged.getCause)
+        late.end(making)
+      case e => behind(entry, e)
+    }(options.catalogs(late.safely(entry, making), making))
     made.toVector.flatten.foreach(behind(entry, _))
     env.observer.namesMade(entry)
-    if (made.nonEmpty && isAllOurs && safeguards.notesNames)
-      quietly(entry)(timeline.putApplied(entry.number, hash, clock.nowMs()))
+    def isFirst = isAllOurs && safeguards.notesNames &&
+      timeline.putApplied(entry.number, hash, clock.nowMs())
+    if (made.nonEmpty)
+      for (isInTime <- quietly(entry)(isFirst || !timeline.isApplied(entry.number)))
+        if (isInTime || quietly(entry)(late(making, hash, isOwn = true)).nonEmpty) late.end(making)
   }
 
   /** Also when that cannot be told: later entries may have changed what would be made again. */

@@ -36,6 +36,9 @@ package io.lakestep.commit
  *   sees a name as it was before its snapshot
  * @param looksBeforeNames a query's look at the timeline before it asks a metastore: another thread of its
  *   process makes names in between, and it sees two tables under one name
+ * @param repairsNames putting right what a late client has made of names: they stay wrong
+ * @param detachesNames making tables external whose names a late client may be about to drop: the metastore
+ *   deletes their data
  * @param looksForMade looking before the order point for a table that somebody else has made since:
  *   an ordered entry aborts needlessly
  * @param readsVersionZero reading whose version 0 stands where a table is to be made: that of somebody
@@ -69,7 +72,9 @@ private[lakestep] final case class Safeguards(
     heedsNotedNames: Boolean = true,
     makesNamesInOrder: Boolean = true,
     knowsUnmadeNames: Boolean = true,
-    looksBeforeNames: Boolean = true)
+    looksBeforeNames: Boolean = true,
+    repairsNames: Boolean = true,
+    detachesNames: Boolean = true)
 
 private[lakestep] object Safeguards {
   val all: Safeguards = Safeguards()

@@ -13,11 +13,11 @@ import org.apache.spark.sql.catalyst.catalog.{
   CatalogDatabase, CatalogTable, CatalogTableType, ExternalCatalog
 }
 
-import io.lakestep.{Errors, LakestepException}
+import io.lakestep.{Errors, Json, LakestepException}
 import io.lakestep.commit.Catalogs
 import io.lakestep.log.TableRef
 import io.lakestep.storage.CanonicalPath
-import io.lakestep.timeline.{CommitEntry, NameChange, NameKey, NamedObject}
+import io.lakestep.timeline.{CommitEntry, Making, NameChange, NameKey, NamedObject}
 
 /**
  * The metastore of this Spark, past any transaction.
@@ -26,10 +26,16 @@ import io.lakestep.timeline.{CommitEntry, NameChange, NameKey, NamedObject}
  * lead to one metastore, and one address to two.
  *
  * Spark's clients delete and move folders: `dropTable` that of a managed table, `dropDatabase` all below,
- * `renameTable` moves it. So a table is made external before it is dropped, names are altered instead
- * of renamed, and a schema is dropped when its folder is empty.
+ * `renameTable` moves it. So names are altered instead of renamed, and what is dropped lies elsewhere
+ * then: a schema at a place that never was, and a table, once it is external, under a name that
+ * nobody else uses. Whatever others have put in its place since this client looked is not dropped.
+ *
+ * @param setsAside whether that is done
  */
-private[lakestep] final class Metastore(catalog: => ExternalCatalog, conf: => Configuration)
+private[lakestep] final class Metastore(
+    catalog: => ExternalCatalog,
+    conf: => Configuration,
+    setsAside: Boolean = true)
     extends Catalogs {
   import Metastore.Elsewhere
 
@@ -48,25 +54,66 @@ private[lakestep] final class Metastore(catalog: => ExternalCatalog, conf: => Co
     case None => Metastore.schema(catalog, key.schema).map(Definition.of)
   }
 
-  override def apply(entry: CommitEntry): Vector[Throwable] = {
-    val ours = entry.names.filter(c => has(c.key.metastore))
+  override def apply(entry: CommitEntry, making: Making): Vector[Throwable] = {
+    var isChanged = false
+    try inOrder(entry.names)(make(entry, _, making, () => isChanged = true))
+    catch { case NonFatal(e) if !isChanged => throw new Catalogs.NothingChanged(e) }
+  }
+
+  private def inOrder[A](changes: Vector[NameChange])(work: NameChange => Option[A]): Vector[A] = {
+    val ours = changes.filter(c => has(c.key.metastore))
     val (schemas, others) = ours.partition(_.key.name.isEmpty)
     val (dropped, kept) = schemas.partition(_.after.isEmpty)
     // A name goes to its new owner before it goes from the old one.
     (kept ++ others.filter(_.after.isDefined) ++ others.filter(_.after.isEmpty) ++ dropped)
-      .flatMap(make(entry, _))
+      .flatMap(work(_))
   }
 
-  private def make(entry: CommitEntry, change: NameChange): Option[Throwable] = {
+  override def repair(
+      entries: Vector[CommitEntry],
+      left: Making,
+      making: Making): Vector[Throwable] = {
+    val histories = entries.flatMap(_.names).groupBy(_.key)
+    val first = entries.head
+    for (c <- first.names; name <- c.key.name; old <- c.before if has(c.key.metastore))
+      endDrop(c.key.schema, name, old, left)
+    inOrder(first.names.map(c => c.copy(after = histories(c.key).last.after))) { wanted =>
+      val now = find(wanted.key)
+      Option.when(mayBeLeft(histories(wanted.key), now))(wanted.copy(before = now))
+        .flatMap(make(first, _, making))
+    }
+  }
+
+  /** Whether one of these changes may have left a name like this, and not the last one. */
+  private def mayBeLeft(changes: Vector[NameChange], now: Option[NamedObject]): Boolean = {
+    def isExactly(other: Option[NamedObject]) =
+      now.map(n => Json.canonical(n.definition)) == other.map(n => Json.canonical(n.definition))
+    val last = changes.last.after
+    if (NamedObject.areSame(now, last)) !isExactly(last) && changes.exists(c => isExactly(c.after))
+    else changes.exists { c =>
+      NamedObject.areSame(now, c.after) || isHalfMade(c, now) ||
+      c.drops && (now.isEmpty || NamedObject.areSame(now, c.before) &&
+        now.forall(n => c.before.exists(n.isAsOld)))
+    }
+  }
+
+  /** @param begins told before the metastore is changed */
+  private def make(
+      entry: CommitEntry,
+      change: NameChange,
+      making: Making,
+      begins: () => Unit = () => ()): Option[Throwable] = {
+    val isDrop = change.key.name.isEmpty && change.after.isEmpty
     val now = find(change.key)
+    if (isDrop && now.isDefined) endDrops(entry, change.key)
     val isUnmoved = NamedObject.areSame(change.before, change.after)
     if (NamedObject.areSame(now, change.after) && !isUnmoved) None
     else if (NamedObject.areSame(now, change.before) || isHalfMade(change, now))
-      if (change.key.name.isEmpty && change.after.isEmpty && inside(change.key).nonEmpty)
-        Some(taken(entry, change, now))
+      if (isDrop && inside(change.key).nonEmpty) Some(taken(entry, change, now))
       else
         try {
-          change.key.name.fold(makeSchema(change))(makeTable(change, _))
+          begins()
+          change.key.name.fold(makeSchema(change))(makeTable(change, _, making))
           None
         } catch {
           // Not again by whoever comes next: names that were made may have been changed by then.
@@ -87,7 +134,7 @@ private[lakestep] final class Metastore(catalog: => ExternalCatalog, conf: => Co
       case _ => false
     }
 
-  private def makeTable(change: NameChange, name: String): Unit = {
+  private def makeTable(change: NameChange, name: String, making: Making): Unit = {
     val schema = change.key.schema
     val identifier = TableIdentifier(name, Some(schema))
     (change.before, change.after) match {
@@ -95,20 +142,46 @@ private[lakestep] final class Metastore(catalog: => ExternalCatalog, conf: => Co
         catalog.createTable(Definition.table(identifier, made), ignoreIfExists = false)
       case (Some(old), Some(now)) if old.kind == now.kind =>
         catalog.alterTable(Definition.table(identifier, now))
-      case (Some(_), after) =>
-        for (there <- Metastore.table(catalog, schema, name)) {
-          keepingFolder(there)
-          catalog.dropTable(schema, name, ignoreIfNotExists = true, purge = false)
-        }
+      case (Some(old), after) =>
+        drop(schema, name, old, making)
         for (now <- after)
           catalog.createTable(Definition.table(identifier, now), ignoreIfExists = false)
       case _ =>
     }
   }
 
-  private def keepingFolder(table: CatalogTable): Unit =
-    if (table.tableType == CatalogTableType.MANAGED)
-      catalog.alterTable(table.copy(tableType = CatalogTableType.EXTERNAL))
+  private def drop(schema: String, name: String, old: NamedObject, making: Making): Unit =
+    for (there <- Metastore.table(catalog, schema, name) if isStill(there, old))
+      // Somebody else may do the same, and be quicker.
+      Metastore.found {
+        if (there.tableType == CatalogTableType.MANAGED)
+          catalog.alterTable(there.copy(tableType = CatalogTableType.EXTERNAL))
+        if (setsAside) {
+          catalog.renameTable(schema, name, Metastore.aside(name, making))
+          endDrop(schema, name, old, making)
+        } else catalog.dropTable(schema, name, ignoreIfNotExists = true, purge = false)
+      }
+
+  private def isStill(there: CatalogTable, old: NamedObject): Boolean =
+    NamedObject.areSame(Some(Definition.of(there)), Some(old))
+
+  /** Drops what was set aside, or gives it back, if it is somebody else's. */
+  private def endDrop(schema: String, name: String, old: NamedObject, making: Making): Unit = {
+    val aside = Metastore.aside(name, making)
+    for (there <- Metastore.table(catalog, schema, aside))
+      if (isStill(there, old) && there.tableType != CatalogTableType.MANAGED)
+        catalog.dropTable(schema, aside, ignoreIfNotExists = true, purge = false)
+      else catalog.renameTable(schema, aside, name)
+  }
+
+  /** Those of others who have died, or have not ended yet, in a schema that goes. */
+  private def endDrops(entry: CommitEntry, schema: NameKey): Unit =
+    for (name <- inside(schema) if name.startsWith(Metastore.Aside)) Metastore.found {
+      val there = catalog.getTable(schema.schema, name)
+      if (entry.names.flatMap(_.before).exists(isStill(there, _)) &&
+        there.tableType != CatalogTableType.MANAGED)
+        catalog.dropTable(schema.schema, name, ignoreIfNotExists = true, purge = false)
+    }
 
   private def makeSchema(change: NameChange): Unit = (change.before, change.after) match {
     case (None, Some(made)) =>
@@ -121,7 +194,12 @@ private[lakestep] final class Metastore(catalog: => ExternalCatalog, conf: => Co
     case _ =>
       Metastore.schema(catalog, change.key.schema).foreach { there =>
         keepingTables(there)
-        catalog.dropDatabase(change.key.schema, ignoreIfNotExists = true, cascade = false)
+        try catalog.dropDatabase(there.name, ignoreIfNotExists = true, cascade = false)
+        catch {
+          case NonFatal(e) =>
+            catalog.alterDatabase(there)
+            throw e
+        }
       }
   }
 
@@ -148,21 +226,22 @@ private[lakestep] final class Metastore(catalog: => ExternalCatalog, conf: => Co
     }.toMap
   }
 
-  /** Hive and the in-memory catalog delete the folder, in which tables may lie that were dropped. */
+  /**
+   * Hive and the in-memory catalog delete the folder, in which tables may lie that were dropped. Hive
+   * before 2.2.1 does not let it be changed.
+   */
   private def keepingTables(schema: CatalogDatabase): Unit = {
     val folder = new Path(schema.locationUri)
+    val elsewhere = new Path(folder, s"$Elsewhere${UUID.randomUUID}").toUri
+    catalog.alterDatabase(schema.copy(locationUri = elsewhere))
     val fs = folder.getFileSystem(conf)
     def isEmpty = !fs.exists(folder) || fs.listStatus(folder).isEmpty
-    if (!isEmpty) {
-      val elsewhere = new Path(folder, s"$Elsewhere${UUID.randomUUID}").toUri
-      catalog.alterDatabase(schema.copy(locationUri = elsewhere))
-      if (!Metastore.schema(catalog, schema.name).exists(_.locationUri == elsewhere))
-        throw Errors(
-          "LAKESTEP_SCHEMA_FOLDER_NOT_EMPTY",
-          "schema" -> schema.name,
-          "folder" -> folder.toString
-        )
-    }
+    if (!Metastore.schema(catalog, schema.name).exists(_.locationUri == elsewhere) && !isEmpty)
+      throw Errors(
+        "LAKESTEP_SCHEMA_FOLDER_NOT_EMPTY",
+        "schema" -> schema.name,
+        "folder" -> folder.toString
+      )
   }
 
   private def taken(entry: CommitEntry, change: NameChange, now: Option[NamedObject]): Throwable =
@@ -182,6 +261,12 @@ private[lakestep] object Metastore {
   private val Elsewhere = ".lakestep-"
 
   private val Default = "default"
+
+  /** The name that a table has for the moment before it is dropped. No other client, and no other time, has it. */
+  private def aside(name: String, making: Making): String =
+    s"$Aside${making.id}_${Json.blake3(name).take(16)}"
+
+  private val Aside = "lakestep_dropping_"
 
   /** What a user is told of it. */
   def shown(named: NamedObject): String =

@@ -42,6 +42,11 @@ final case class NamedObject(kind: String, path: Option[TableRef], definition: O
   def isManaged: Boolean =
     kind == NamedObject.Table && definition.path(NamedObject.Type).asText == NamedObject.Managed
 
+  /** The same, but that the data are nobody's to delete. */
+  def asExternal: NamedObject =
+    if (isManaged) copy(definition = definition.deepCopy().put(NamedObject.Type, "EXTERNAL"))
+    else this
+
   /** Whether nothing tells that another one was made at the same place. */
   def isAsOld(other: NamedObject): Boolean = {
     def made(named: NamedObject) = Option(named.definition.get(NamedObject.Created)).map(_.asLong)
@@ -75,6 +80,9 @@ final case class Purge(key: NameKey, path: TableRef, head: Long)
 
 /** What a transaction has made of a name; `None` is: it stands for nothing. */
 final case class NameChange(key: NameKey, before: Option[NamedObject], after: Option[NamedObject]) {
+
+  /** Whether what has the name is dropped, and not altered. */
+  def drops: Boolean = before.exists(b => !after.exists(_.kind == b.kind))
 
   /** CREATE, DROP or ALTER, and of what. */
   def verb: String = (before, after) match {

@@ -200,7 +200,11 @@ final class Timeline(
 
   /** The entries after a snapshot, in order; what is not in memory is read, without its end. */
   def after(snapshot: TimelineSnapshot): Iterator[EntryStatus] =
-    Iterator.unfold((snapshot.number + 1, snapshot.hash)) { case (number, hash) =>
+    after(snapshot.number, snapshot.hash)
+
+  /** @param hash of the entry with that number */
+  def after(number: Long, hash: String): Iterator[EntryStatus] =
+    Iterator.unfold((number + 1, hash)) { case (number, hash) =>
       known.status(number).orElse(readEntry(number).map(checked(_, hash)))
         .map(s => s -> (number + 1, s.hash))
     }
@@ -330,10 +334,15 @@ final class Timeline(
     attempt(putAttempts)
   }
 
-  /** Puts that what entry `number` has made of names is in the metastores. Whoever is late finds it done. */
-  def putApplied(number: Long, entryHash: String, timeMs: Long): Unit = {
-    putOnce(appliedFile(number), TimelineCodec.encodeApplied(number, entryHash, timeMs))
+  /**
+   * Puts that what entry `number` has made of names is in the metastores. Whoever is late finds it done.
+   *
+   * @return whether this client was the first to say so, for certain
+   */
+  def putApplied(number: Long, entryHash: String, timeMs: Long): Boolean = {
+    val put = putOnce(appliedFile(number), TimelineCodec.encodeApplied(number, entryHash, timeMs))
     learn(_.withApplied(number))
+    put == PutOutcome.Created
   }
 
   /** Whether somebody has put that. */
@@ -343,10 +352,10 @@ final class Timeline(
     isThere
   }
 
-  protected def putOnce(file: String, bytes: Array[Byte]): Unit =
+  protected def putOnce(file: String, bytes: Array[Byte]): PutOutcome =
     store.putIfAbsent(file, bytes) match {
       case PutOutcome.Unknown(cause) if !store.exists(file) => throw unclear(file, cause)
-      case _ => ()
+      case put => put
     }
 
   /** When outcomes were put, by the store's clock, by entry from a number on. */
@@ -357,7 +366,9 @@ final class Timeline(
 
   /** Where the temporary files of stores stand, for the timeline's own files. */
   def temporary: Vector[String] =
-    Vector(root, folder, s"$root/transactions", s"$root/checkpoints").map(f => s"$f/tmp")
+    Vector(root, folder, s"$root/transactions", s"$root/makings", s"$root/checkpoints").map(f =>
+      s"$f/tmp"
+    )
 
   private def checkHash(file: String, held: String, actual: String): Unit =
     if (held != actual)

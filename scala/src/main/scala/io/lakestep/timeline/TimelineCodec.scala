@@ -143,6 +143,10 @@ object TimelineCodec {
   def encodeApplied(number: Long, entryHash: String, timeMs: Long): Array[Byte] =
     bytes(outcomeHead("applied", number, entryHash, timeMs))
 
+  /** That a client makes names of an entry. */
+  def encodeMaking(number: Long, entryHash: String, timeMs: Long): Array[Byte] =
+    bytes(outcomeHead("making", number, entryHash, timeMs))
+
   /** A snapshot as a checkpoint, which holds the hash of its own content. */
   def encode(snapshot: TimelineSnapshot): Array[Byte] = {
     val node = Json.obj().put("number", snapshot.number).put("hash", snapshot.hash)

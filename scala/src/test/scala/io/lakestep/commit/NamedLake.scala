@@ -4,14 +4,18 @@ import scala.collection.mutable
 
 import io.lakestep.Json
 import io.lakestep.log.TableRef
-import io.lakestep.timeline.{CommitEntry, NameChange, NameKey, NamedObject}
+import io.lakestep.timeline.{CommitEntry, Making, NameChange, NameKey, NamedObject}
 
 /** A metastore that several clients have, or not. */
 private[commit] final class SharedMetastore {
   val names: mutable.Map[NameKey, NamedObject] = mutable.Map.empty
   var asked = 0
 
-  def client(id: String = "m", works: Boolean = true): Catalogs = new Catalogs {
+  /** @param sleep between asking for a name and changing it */
+  def client(
+      id: String = "m",
+      works: Boolean = true,
+      sleep: () => Unit = () => ()): Catalogs = new Catalogs {
     override def has(metastore: String): Boolean = metastore == id
     override def find(key: NameKey): Option[NamedObject] = names.get(key)
     override def isStill(metastore: String): Boolean = has(metastore)
@@ -22,12 +26,24 @@ private[commit] final class SharedMetastore {
           case (key, named) if named.path.contains(place) => place -> key.toString
         }
     }.toMap
-    override def apply(entry: CommitEntry): Vector[Throwable] = {
+    override def repair(
+        entries: Vector[CommitEntry],
+        left: Making,
+        making: Making): Vector[Throwable] = {
+      entries.flatMap(_.names).groupBy(_.key).foreach { case (key, changes) =>
+        if (changes.exists(c => NamedObject.areSame(names.get(key), c.after)))
+          names.updateWith(key)(_ => changes.last.after)
+      }
+      Vector.empty
+    }
+    override def apply(entry: CommitEntry, making: Making): Vector[Throwable] = {
       asked += 1
       if (!works) throw new IllegalStateException("the metastore is away")
-      entry.names.filter(c => has(c.key.metastore)).foreach { c =>
-        if (NamedObject.areSame(names.get(c.key), c.before)) names.updateWith(c.key)(_ => c.after)
+      val wanted = entry.names.filter { c =>
+        has(c.key.metastore) && NamedObject.areSame(names.get(c.key), c.before)
       }
+      sleep()
+      wanted.foreach(c => names.updateWith(c.key)(_ => c.after))
       Vector.empty
     }
   }
@@ -40,7 +56,11 @@ private[lakestep] class ForwardingCatalogs(real: Catalogs) extends Catalogs {
   override def find(key: NameKey): Option[NamedObject] = real.find(key)
   override def inside(schema: NameKey): Set[String] = real.inside(schema)
   override def namesAt(places: Vector[TableRef]): Map[TableRef, String] = real.namesAt(places)
-  override def apply(entry: CommitEntry): Vector[Throwable] = real(entry)
+  override def apply(entry: CommitEntry, making: Making): Vector[Throwable] = real(entry, making)
+  override def repair(
+      entries: Vector[CommitEntry],
+      left: Making,
+      making: Making): Vector[Throwable] = real.repair(entries, left, making)
 }
 
 /** Tables A and B, and their names in a metastore. */

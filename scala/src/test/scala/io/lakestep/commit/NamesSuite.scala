@@ -1,10 +1,12 @@
 package io.lakestep.commit
 
+import scala.collection.mutable
+
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.Json
+import io.lakestep.{Json, LakestepException}
 import io.lakestep.log.TableRef
-import io.lakestep.timeline.{CommitEntry, NameChange, NameKey, NamedObject, Rule}
+import io.lakestep.timeline.{CommitEntry, Making, NameChange, NameKey, NamedObject, Rule}
 
 /** Names between clients: who has one, who makes it, and what it stands for meanwhile. */
 final class NamesSuite extends AnyFunSuite {
@@ -116,8 +118,8 @@ final class NamesSuite extends AnyFunSuite {
     // The metastore does not answer when the first entry is to be made.
     val real = s.store.client()
     val failing = new ForwardingCatalogs(real) {
-      override def apply(entry: CommitEntry): Vector[Throwable] =
-        if (entry.number == 1) throw new IllegalStateException("away") else real(entry)
+      override def apply(entry: CommitEntry, making: Making): Vector[Throwable] =
+        if (entry.number == 1) throw new IllegalStateException("away") else real(entry, making)
     }
     assert(isCommitted(s.rename(s.client(failing), "C", "D", "A")))
     assert(s.places == Map("A" -> "A", "B" -> "B"))
@@ -139,12 +141,88 @@ final class NamesSuite extends AnyFunSuite {
         asked > 1 && real.has(metastore)
       }
       override def isStill(metastore: String): Boolean = true
-      override def apply(entry: CommitEntry): Vector[Throwable] =
-        if (asked > 1) real(entry) else Vector.empty
+      override def apply(entry: CommitEntry, making: Making): Vector[Throwable] =
+        if (asked > 1) real(entry, making) else Vector.empty
     }
     assert(isCommitted(s.rename(s.client(forgetful), "A", "C", "A")))
     s.lake.begin(s.client())
     assert(s.places == Map("C" -> "A", "B" -> "B"))
+  }
+
+  for (dies <- Seq(false, true); isRepaired <- Seq(true, false))
+    test(s"names of a client that was late, which dies then: $dies, are put right: $isRepaired") {
+      val s = new NamedLake
+      val safeguards = Safeguards.all.copy(repairsNames = isRepaired)
+      val others = s.client(safeguards = safeguards)
+      def meanwhile(): Unit = {
+        s.lake.begin(others)
+        assert(s.places == Map("C" -> "A", "B" -> "B"))
+        assert(isCommitted(s.rename(others, "C", "D", "A")))
+      }
+      val late = s.client(
+        s.store.client(sleep = () => meanwhile()),
+        new CommitSteps {
+          override def namesMade(entry: CommitEntry): Unit =
+            if (dies && entry.number == 1) throw new Crash
+        },
+        safeguards
+      )
+      if (dies) intercept[Crash] { s.rename(late, "A", "C", "A"); () }
+      else assert(isCommitted(s.rename(late, "A", "C", "A")))
+      val wrong = Map("C" -> "A", "D" -> "A", "B" -> "B")
+      val right = wrong - "C"
+      assert(s.places == (if (isRepaired && !dies) right else wrong))
+      def makings = s.lake.store.list(s"${s.lake.root}/makings", "")
+      others.recover()
+      assert(s.places == (if (isRepaired) right else wrong))
+      assert(makings.size == (if (dies) 1 else 0))
+      // Nobody has to look for it for ever.
+      s.lake.clock.advance(2 * 3600 * 1000)
+      others.recover()
+      assert(makings.isEmpty)
+      // What stands there since is somebody's.
+      s.store.names(s.key("C")) = s.named("A")
+      others.recover()
+      assert(s.places == right + ("C" -> "A"))
+    }
+
+  test("a managed table stays external while a client may be about to drop its name") {
+    for (isHeeded <- Seq(true, false)) {
+      val s = new NamedLake
+      val db = s.client(safeguards = Safeguards.all.copy(detachesNames = isHeeded))
+      val dying = s.client(observer = new CommitSteps {
+        override def beforeNames(entry: CommitEntry): Unit = throw new Crash
+      })
+      intercept[Crash] { s.commit(dying, s.drop("A")); () }
+      assert(isCommitted(s.commit(db, s.make("A", "B"), s.make("C", "B"))))
+      assert(s.store.names(s.key("A")).isManaged == !isHeeded)
+      assert(s.store.names(s.key("C")).isManaged)
+    }
+  }
+
+  test("a schema is not made again while a client may be about to drop it") {
+    val s = new NamedLake
+    val key = NameKey("m", "s2", None)
+    val schema = NamedObject(NamedObject.Schema, Some(TableRef("/s2")), Json.obj())
+    s.store.names(key) = schema
+    val dying = s.client(observer = new CommitSteps {
+      override def beforeNames(entry: CommitEntry): Unit = throw new Crash
+    })
+    intercept[Crash] { s.commit(dying, NameChange(key, Some(schema), None)); () }
+    val events = mutable.Buffer.empty[TransactionEvent]
+    val next = s.lake.client(
+      CommitSteps.Silent,
+      options = Lake.Forgetful.copy(catalogs = s.store.client(), listener = events += _)
+    )
+    assert(isCommitted(s.commit(next, NameChange(key, None, Some(schema)))))
+    assert(!s.store.names.contains(key))
+    assert(events.collect { case e: TransactionEvent.CatalogBehind => e.cause }.exists {
+      case e: LakestepException => e.getCondition == "LAKESTEP_SCHEMA_BEING_DROPPED"
+      case _ => false
+    })
+    s.lake.clock.advance(2 * 3600 * 1000)
+    next.recover()
+    assert(s.store.names.contains(key))
   }
 
   test("a session that only reads sees what others make of a name after a transaction has") {

@@ -6,7 +6,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.{Json, LakestepException}
 import io.lakestep.log.TableRef
-import io.lakestep.timeline.{CommitEntry, NameChange, NameKey, NamedObject, TimelineCodec}
+import io.lakestep.timeline.{CommitEntry, Making, NameChange, NameKey, NamedObject, TimelineCodec}
 
 /** What is told to a listener and what is asked of a catalog: as values, and of no effect on a commit. */
 final class SeamsSuite extends AnyFunSuite {
@@ -28,11 +28,15 @@ final class SeamsSuite extends AnyFunSuite {
         override def isStill(metastore: String): Boolean = has(metastore)
         override def namesAt(places: Vector[TableRef]): Map[TableRef, String] = Map.empty
         override def inside(schema: NameKey): Set[String] = Set.empty
-        override def apply(entry: CommitEntry): Vector[Throwable] = {
+        override def apply(entry: CommitEntry, making: Making): Vector[Throwable] = {
           entry.names.foreach(calls += entry.number -> _)
           if (fails) throw new IllegalStateException("no catalog")
           Vector.empty
         }
+        override def repair(
+            entries: Vector[CommitEntry],
+            left: Making,
+            making: Making): Vector[Throwable] = Vector.empty
       },
       listener = event => {
         events += event

@@ -4,6 +4,7 @@ import java.nio.file.{Files, Path => JPath}
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.SparkConf
+import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.catalog.{
   CatalogDatabase, CatalogStorageFormat, CatalogTable, CatalogTableType, ExternalCatalog,
@@ -14,18 +15,23 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.LakestepException
 import io.lakestep.catalog.ExternalCatalogCalls
-import io.lakestep.timeline.{CommitEntry, NameChange, NameKey, NamedObject, Requested}
+import io.lakestep.timeline.{CommitEntry, Making, NameChange, NameKey, NamedObject, Requested}
 
 /** What entries have made of names, in Spark's own catalog; every call of it may be the last of a client. */
 final class MetastoreSuite extends AnyFunSuite {
 
   private class Killed extends RuntimeException
 
-  /** A client that dies before its n-th change of the metastore. */
-  private class Dying(base: ExternalCatalog, var left: Int) extends ExternalCatalogCalls(base) {
+  private val making = Making(1, "f" * 32)
+  private val next = Making(1, "e" * 32)
+
+  /** A client that dies before its n-th change of the metastore, or sleeps there while others do something. */
+  private class Dying(base: ExternalCatalog, private var left: Int)
+      extends ExternalCatalogCalls(base) {
+    protected def end(): Unit = throw new Killed
     private def spend(): Unit = {
-      if (left == 0) throw new Killed
       left -= 1
+      if (left == -1) end()
     }
     override def createDatabase(schema: CatalogDatabase, ignoreIfExists: Boolean): Unit = {
       spend()
@@ -51,8 +57,27 @@ final class MetastoreSuite extends AnyFunSuite {
       spend()
       super.alterTable(table)
     }
-    override def renameTable(schema: String, from: String, to: String): Unit =
-      fail("renameTable moves folders")
+    override def renameTable(schema: String, from: String, to: String): Unit = {
+      val isManaged = base.getTable(schema, from).tableType == CatalogTableType.MANAGED
+      assert(!isManaged || from.startsWith("lakestep"), "its folder would be moved")
+      spend()
+      super.renameTable(schema, from, to)
+    }
+  }
+
+  /** One that sleeps there while others do something; what comes later they do at the end. */
+  private class Sleeping(base: ExternalCatalog, calls: Int, others: () => Unit)
+      extends Dying(base, calls) {
+    private var isDue = true
+    override protected def end(): Unit = if (isDue) {
+      isDue = false
+      others()
+    }
+    def makes(s: Scene, entry: CommitEntry): Unit = {
+      try new Metastore(this, s.conf)(entry, making)
+      catch { case _: AnalysisException => () }
+      end()
+    }
   }
 
   /** A schema `s` with the managed tables `a` and `b`, and an empty one, `e`. */
@@ -107,6 +132,14 @@ final class MetastoreSuite extends AnyFunSuite {
       name -> table.storage.locationUri.fold("view")(_.getPath.split('/').last)
     }.toMap
 
+    /** Where what has a name lies. */
+    def now: Map[String, String] =
+      if (!catalog.databaseExists("s")) Map.empty
+      else
+        catalog.listTables("s").map { name =>
+          name -> catalog.getTable("s", name).storage.locationUri.fold("view")(_.getPath)
+        }.toMap
+
     def files: Boolean =
       Seq("a", "b").forall(n => Files.exists(folder.resolve("s").resolve(n).resolve("rows")))
   }
@@ -160,25 +193,88 @@ final class MetastoreSuite extends AnyFunSuite {
       (0 to 8).foreach { calls =>
         val s = new Scene
         val entry = s.entry(changes(s): _*)
-        try new Metastore(new Dying(s.catalog, calls), s.conf)(entry)
+        try new Metastore(new Dying(s.catalog, calls), s.conf)(entry, making)
         catch { case _: Killed => Vector.empty }
         // What becomes of another kind is not altered.
         if (expected.get("a").exists(_ != "view"))
           assert(s.catalog.tableExists("s", "a"), s"after $calls calls")
-        assert(new Metastore(s.catalog, s.conf)(entry).isEmpty)
+        val metastore = new Metastore(s.catalog, s.conf)
+        assert(metastore(entry, next).isEmpty)
+        assert(metastore.repair(Vector(entry), making, next).isEmpty)
         if (s.catalog.databaseExists("s")) assert(s.places == expected, s"after $calls calls")
         assert(s.catalog.databaseExists("s") == expected.nonEmpty, s"after $calls calls")
         assert(s.files, s"after $calls calls")
-        assert(new Metastore(s.catalog, s.conf)(entry).isEmpty)
+        assert(metastore(entry, next).isEmpty)
       }
     }
+
+  private val places: Seq[(String, Scene => Option[NamedObject])] = Seq(
+    "nothing" -> (_ => None),
+    "another table" -> (_.at("other")),
+    "the same table" -> (_.at("a")),
+    "a view" -> (s => Some(Definition.of(s.view)))
+  )
+
+  // Nobody makes a schema again while one may be about to drop it.
+  for ((what, changes, result) <- cases if result.nonEmpty; (then, last) <- places)
+    test(s"$what, and then `a` stands for $then, while one sleeps at whichever call") {
+      (0 to 8).foreach { calls =>
+        val s = new Scene
+        val first = s.entry(changes(s): _*)
+        val metastore = new Metastore(s.catalog, s.conf)
+        val key = s.key("a")
+        val before = first.names.filter(_.key == key).lastOption.fold(s.at("a"))(_.after)
+        val second =
+          s.entry(NameChange(key, before, last(s).map(_.asExternal))).copy(number = 2)
+        def others(): Unit = {
+          assert(metastore(first, next).isEmpty)
+          assert(metastore(second, Making(2, "d" * 32)).isEmpty)
+        }
+        new Sleeping(s.catalog, calls, () => others()).makes(s, first)
+        val done = s.now
+        if (metastore.repair(Vector(first, second), making, Making(1, "c" * 32)).nonEmpty)
+          fail(done.toString)
+        val expected = (first.names ++ second.names).map(c => c.key -> c.after).toMap
+        for ((k, o) <- expected)
+          assert(
+            NamedObject.areSame(metastore.find(k), o),
+            s"$k after $calls calls, which left $done"
+          )
+        assert(s.now.keySet.forall(!_.startsWith("lakestep")), s"after $calls calls")
+        assert(s.files, s"after $calls calls")
+      }
+    }
+
+  test("a foreign table that has the name by then keeps its files, and mostly the name") {
+    (0 to 4).foreach { calls =>
+      val s = new Scene
+      def rows(folder: String) = s.folder.resolve("s").resolve(folder).resolve("rows")
+      def give(file: String): Unit = {
+        s.catalog.createTable(s.table("x", file), ignoreIfExists = false)
+        Files.createFile(Files.createDirectories(rows(file).getParent).resolve("rows"))
+        ()
+      }
+      give("ours")
+      val entry = s.entry(NameChange(s.key("x"), s.at("ours"), None))
+      def others(): Unit = {
+        assert(new Metastore(s.catalog, s.conf)(entry, next).isEmpty)
+        give("x")
+      }
+      new Sleeping(s.catalog, calls, () => others()).makes(s, entry)
+      val metastore = new Metastore(s.catalog, s.conf)
+      assert(metastore.repair(Vector(entry), making, Making(1, "c" * 32)).isEmpty)
+      assert(Files.exists(rows("x")) && Files.exists(rows("ours")), s"after $calls calls")
+      // Where its definition was about to be changed, that is lost.
+      assert(s.now.get("x").map(_.split('/').last) == Some("x").filter(_ => calls > 0))
+    }
+  }
 
   test("a name that somebody else has taken is reported, and left alone") {
     val s = new Scene
     val entry =
       s.entry(NameChange(s.key("n"), None, s.at("n")), NameChange(s.key("a"), s.at("a"), None))
     s.catalog.createTable(s.table("n", "theirs"), ignoreIfExists = false)
-    new Metastore(s.catalog, s.conf)(entry) match {
+    new Metastore(s.catalog, s.conf)(entry, making) match {
       case Vector(taken: LakestepException) => assert(taken.getCondition == "LAKESTEP_NAME_TAKEN")
       case other => fail(other.toString)
     }
@@ -196,14 +292,14 @@ final class MetastoreSuite extends AnyFunSuite {
       NameChange(NameKey(s.id, "e", None), s.schema("e"), None)
     )
     val file = Files.createFile(Files.createDirectories(s.folder.resolve("e")).resolve("kept"))
-    new Metastore(new Forgetful(s.catalog), s.conf)(entry) match {
+    new Metastore(new Forgetful(s.catalog), s.conf)(entry, making) match {
       case Vector(refused: LakestepException) =>
         assert(refused.getCondition == "LAKESTEP_SCHEMA_FOLDER_NOT_EMPTY")
       case other => fail(other.toString)
     }
     assert(Files.exists(file) && s.catalog.databaseExists("e"))
     Files.delete(file)
-    assert(new Metastore(new Forgetful(s.catalog), s.conf)(entry).isEmpty)
+    assert(new Metastore(new Forgetful(s.catalog), s.conf)(entry, making).isEmpty)
     assert(!s.catalog.databaseExists("e"))
   }
 

@@ -1,6 +1,7 @@
 package io.lakestep.simulation
 
 import java.util.SplittableRandom
+import java.util.concurrent.TimeUnit
 import java.util.concurrent.atomic.AtomicReference
 
 import scala.util.control.NonFatal
@@ -334,14 +335,14 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
     val dice = random.split()
     scheduler.spawn(name, phase) { actor =>
       roots.foreach { root =>
-        val client = new SimulatedClient(s"$name$root", world, Faults.none, 0L)
+        val client = new SimulatedClient(s"$name$root", world, Faults.none, late(phase))
         val session = this.session(name, client, root, dice, actor, paths = identity)
         val failed = session.recoverAll().filterNot(_ => world.dropped.exists(world.isDamaged))
         failed.foreach(e =>
           world.violated(s"I6 $name cannot finish an entry of $root: ${describe(e)}")
         )
         if (root == MainRoot) {
-          world.metastores.foreach(makeNames(s"$name-names", actor, dice, _))
+          world.metastores.foreach(makeNames(s"$name-names", actor, dice, late(phase), _))
           if (world.metastores.nonEmpty) world.droppedTables = Some(session.dropped)
           afterwards(session)
         }
@@ -350,13 +351,18 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
     ()
   }
 
+  /** In the end nobody is waited for any more who was silent. */
+  private def late(phase: Int): Long =
+    if (phase == World.SecondRecovery) TimeUnit.HOURS.toMillis(2) else 0L
+
   /** What is left to be made in a metastore. */
   private def makeNames(
       name: String,
       actor: Scheduler#Actor,
       dice: SplittableRandom,
+      skewMs: Long,
       metastore: SimulatedMetastore): Unit = {
-    val client = new SimulatedClient(s"$name-${metastore.id}", world, Faults.none, 0L)
+    val client = new SimulatedClient(s"$name-${metastore.id}", world, Faults.none, skewMs)
     val names = new NamesOfSession(world, client, dice, protections, metastore, refusedPercent = 0)
     session(name, client, MainRoot, dice, actor, identity, names = Some(names)).recoverAll()
     ()

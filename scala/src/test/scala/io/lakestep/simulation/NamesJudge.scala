@@ -9,7 +9,7 @@ import io.lakestep.timeline.{CommitEntry, Conflict, NameChange, NameKey, NamedOb
  * show what the completed entries have made.
  *
  * A name that somebody without Lakestep has changed, or a client that was late, is left out from then
- * on; a schema goes with what is in it.
+ * on, but in the end what was late is right again; a schema goes with what is in it.
  */
 final class NamesJudge(world: World, timeline: TrueTimeline) {
   import NamesJudge._
@@ -140,8 +140,12 @@ final class NamesJudge(world: World, timeline: TrueTimeline) {
   private def made(metastore: SimulatedMetastore): Unit = {
     val (wanted, now) = (state(completed.map(_._1)), metastore.now)
     val keys = (wanted.keySet ++ now.keySet).filter(_.metastore == metastore.id)
-    keys.filter(isSound(_, Int.MaxValue)).foreach { k =>
-      def text(o: Option[NamedObject]) = o.map(n => (n.kind, Json.canonical(n.definition)))
+    keys.filterNot(metastore.isForeign).foreach { k =>
+      // Of two that are the same a client that may drop a name keeps one from being managed.
+      def text(o: Option[NamedObject]) =
+        o.map(_.asExternal).map(n => (n.kind, Json.canonical(n.definition)))
+      if (wanted.get(k).exists(_.isManaged) && now.get(k).exists(!_.isManaged))
+        world.counts.event("managed table that became external")
       if (text(wanted.get(k)) != text(now.get(k)))
         violated(
           s"${metastore.id} shows ${shown(now.get(k))} as $k, and not ${shown(wanted.get(k))}"

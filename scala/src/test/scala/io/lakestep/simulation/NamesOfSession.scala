@@ -26,10 +26,19 @@ final class NamesOfSession(
   private val catalog = {
     val dice = random.split()
     def refuses() = refusedPercent > 0 && dice.nextInt(100) < refusedPercent
-    new SimulatedCatalog(world, metastore, client, protections.keepsFolders, () => refuses())
+    def naps() = if (refusedPercent > 0 && dice.nextInt(20) == 0)
+      world.scheduler.running.sleep(20 + dice.nextInt(400))
+    new SimulatedCatalog(
+      world,
+      metastore,
+      client,
+      protections.keepsFolders,
+      () => refuses(),
+      () => naps()
+    )
   }
 
-  val catalogs: Catalogs = SimulatedCatalog.catalogs(catalog, world.conf)
+  val catalogs: Catalogs = SimulatedCatalog.catalogs(catalog, world.conf, protections.setsAside)
 
   /** Whether some thread of the client makes what an entry says. */
   def isMaking: Boolean = catalog.isMaking
@@ -269,6 +278,10 @@ object NamesOfSession {
     val table = random.nextInt(4) match {
       case 0 => None
       case 1 => Some(SimulatedMetastore.view(name, s"SELECT ${world.token()}"))
+      case 2 =>
+        val home = SimulatedMetastore.home(metastore.key(name))
+        world.store.create(s"$home/rows", Array.emptyByteArray, client.name)
+        Some(SimulatedMetastore.table(name, home, isManaged = true, client.clock.nowMs()))
       case _ =>
         val path = s"/foreign/${world.token()}"
         Some(SimulatedMetastore.table(name, path, isManaged = false, client.clock.nowMs()))

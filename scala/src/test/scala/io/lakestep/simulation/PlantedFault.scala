@@ -18,7 +18,8 @@ final case class Protections(
     loadsFirst: Boolean = true,
     heedsFence: Boolean = true,
     asksMetastoreFirst: Boolean = true,
-    keepsFolders: Boolean = true)
+    keepsFolders: Boolean = true,
+    setsAside: Boolean = true)
 
 object Protections {
   val all: Protections = Protections()
@@ -110,6 +111,17 @@ object PlantedFault {
     PlantedFault(
       "W33 managed tables dropped as they are",
       Protections(keepsFolders = false),
+      "FOLDER"
+    ),
+    without("W34 what a late client has made of names stays", "NAMES")(
+      _.copy(repairsNames = false)
+    ),
+    without("W35 managed tables made where a late client may drop them", "FOLDER")(
+      _.copy(detachesNames = false)
+    ),
+    PlantedFault(
+      "W36 tables dropped under the name that others know",
+      Protections(setsAside = false),
       "FOLDER"
     )
   )

@@ -84,6 +84,9 @@ object Request {
 
   case object PutApplied extends Request(Put, "applied")
   case object ExistsApplied extends Request(Exists, "applied")
+  case object PutMaking extends Request(Put, "making")
+  case object ListMakings extends Request(List, "making")
+  case object DeleteMaking extends Request(Delete, "making")
   case object AskName extends Request(Ask, "name")
   case object AskSchema extends Request(Ask, "schema")
   case object ListNames extends Request(Ask, "names of schema")
@@ -145,6 +148,9 @@ object Request {
     SyncDataFile,
     PutApplied,
     ExistsApplied,
+    PutMaking,
+    ListMakings,
+    DeleteMaking,
     AskName,
     AskSchema,
     ListNames,
@@ -175,6 +181,7 @@ object Request {
     if (path.endsWith("/timeline")) "timeline"
     else if (path.endsWith("/checkpoints")) "timeline checkpoint"
     else if (path.endsWith("/transactions")) "requested"
+    else if (path.endsWith("/makings")) "making"
     else if (path.endsWith("/_delta_log")) "log"
     else "staged"
 
@@ -185,6 +192,7 @@ object Request {
       if (path.contains("/commit-")) "net actions" else "staged"
     else if (path.contains("/_delta_log/")) if (path.endsWith(".json")) "slot" else "checkpoint"
     else if (path.contains("/transactions/")) "requested"
+    else if (path.contains("/makings/")) "making"
     else if (path.contains("/checkpoints/")) "timeline checkpoint"
     else if (path.contains("/timeline/"))
       if (path.endsWith(".outcome.json")) "outcome"

@@ -9,29 +9,36 @@ import org.apache.spark.sql.catalyst.catalog.{CatalogDatabase, CatalogTable, Ext
 import io.lakestep.catalog.ExternalCatalogCalls
 import io.lakestep.commit.{Catalogs, ForwardingCatalogs}
 import io.lakestep.names.{Metastore, TableName}
-import io.lakestep.timeline.{CommitEntry, NameKey}
+import io.lakestep.timeline.{CommitEntry, Making, NameKey}
 
 /**
  * A metastore as one client sees it: every call is a request, and so a scheduling point.
  *
  * @param detaches whether a managed table may be made external
  * @param refuses whether the next change is refused
+ * @param pauses what happens before a change
  */
 final class SimulatedCatalog(
     world: World,
     metastore: SimulatedMetastore,
     client: SimulatedClient,
     detaches: Boolean,
-    refuses: () => Boolean)
+    refuses: () => Boolean,
+    pauses: () => Unit)
     extends ExternalCatalogCalls(SimulatedCatalog.Nothing) {
 
   private val working = mutable.Map.empty[Scheduler#Actor, Applying]
 
-  /** Work that makes what an entry says. */
-  def applying[A](entry: CommitEntry)(work: => A): A = {
-    val wanted = entry.names.map(c => c.key -> c.after).toMap
+  /**
+   * Work that makes what an entry says, or what the last of several does.
+   *
+   * @param isRepair whether it is known that the first was made before
+   */
+  def applying[A](entries: Vector[CommitEntry], isRepair: Boolean)(work: => A): A = {
+    val (number, wanted) =
+      (entries.head.number, entries.flatMap(_.names).map(c => c.key -> c.after).toMap)
     val actor = world.scheduler.running
-    working(actor) = new Applying(entry.number, wanted.get, world.isApplied(entry.number))
+    working(actor) = new Applying(number, wanted.get, isRepair || world.isApplied(number))
     try work
     finally working -= actor
   }
@@ -51,6 +58,7 @@ final class SimulatedCatalog(
 
   private def change(request: Request, key: NameKey)(
       effect: Option[Applying] => Option[Throwable]): Unit = {
+    pauses()
     // As the client knows it now, also where the change happens later.
     val who = by.map(_.copied)
     if (refuses()) throw new MetastoreAway(path(key))
@@ -92,7 +100,9 @@ final class SimulatedCatalog(
     changeTable(TableName(schema, table))(metastore.drop(TableName(schema, table), _))
 
   override def renameTable(schema: String, from: String, to: String): Unit =
-    world.violated(s"FOLDER $schema.$from is renamed by the metastore, with its folder")
+    changeTable(TableName(schema, from))(
+      metastore.rename(TableName(schema, from), TableName(schema, to), _)
+    )
 
   private def changeTable(name: TableName)(
       effect: Option[Applying] => Option[Throwable]): Unit =
@@ -120,9 +130,15 @@ object SimulatedCatalog {
   private val Nothing: ExternalCatalog = null
 
   /** The product's own metastore over it. */
-  def catalogs(catalog: SimulatedCatalog, conf: Configuration): Catalogs =
-    new ForwardingCatalogs(new Metastore(catalog, conf)) {
-      override def apply(entry: CommitEntry): Vector[Throwable] =
-        catalog.applying(entry)(super.apply(entry))
+  def catalogs(catalog: SimulatedCatalog, conf: Configuration, setsAside: Boolean): Catalogs =
+    new ForwardingCatalogs(new Metastore(catalog, conf, setsAside)) {
+      override def apply(entry: CommitEntry, making: Making): Vector[Throwable] =
+        catalog.applying(Vector(entry), isRepair = false)(super.apply(entry, making))
+      override def repair(
+          entries: Vector[CommitEntry],
+          left: Making,
+          making: Making): Vector[Throwable] = {
+        catalog.applying(entries, isRepair = true)(super.repair(entries, left, making))
+      }
     }
 }

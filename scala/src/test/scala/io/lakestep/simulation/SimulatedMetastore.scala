@@ -30,6 +30,10 @@ final class SimulatedMetastore(world: World, val id: String) {
   private val tables = mutable.TreeMap.empty[(String, String), CatalogTable]
   private val changes = mutable.Map.empty[NameKey, Int]
   private val wrong = mutable.Map.empty[NameKey, Int]
+  private val foreign = mutable.Set.empty[NameKey]
+
+  /** Names that were last changed by a client that was late. */
+  private val madeLate = mutable.Set.empty[NameKey]
 
   /** What the names stood for at first. */
   lazy val initial: Map[NameKey, NamedObject] = now
@@ -55,6 +59,9 @@ final class SimulatedMetastore(world: World, val id: String) {
    */
   def disturbedAt(key: NameKey): Option[Int] =
     wrong.iterator.collect { case (k, step) if k.meets(key) => step }.minOption
+
+  /** Whether somebody without Lakestep has changed a name, or its schema, or something in a schema. */
+  def isForeign(key: NameKey): Boolean = foreign.exists(_.meets(key))
 
   /** @param by the entry whose change this is, with what was met there; nothing for a foreign client */
   def put(key: NameKey, table: Option[CatalogTable], by: Option[Applying]): Option[Throwable] = {
@@ -93,6 +100,18 @@ final class SimulatedMetastore(world: World, val id: String) {
       put(key(name), None, by)
     }
 
+  /** A managed table goes with its folder, which here stays. */
+  def rename(from: TableName, to: TableName, by: Option[Applying]): Option[Throwable] =
+    table(from) match {
+      case None => Some(new NoSuchTableException(from.schema, from.name))
+      case Some(_) if table(to).isDefined =>
+        Some(new TableAlreadyExistsException(to.schema, to.name))
+      case Some(there) =>
+        if (there.tableType == CatalogTableType.MANAGED) moves(there, key(from), by)
+        val moved = there.copy(identifier = TableIdentifier(to.name, Some(to.schema)))
+        put(key(from), None, by).orElse(put(key(to), Some(moved), by))
+    }
+
   def putSchema(
       name: String,
       schema: Option[CatalogDatabase],
@@ -112,9 +131,16 @@ final class SimulatedMetastore(world: World, val id: String) {
 
   private def deletes(folder: String, key: NameKey, by: Option[Applying]): Unit =
     if (world.store.below(folder).nonEmpty) {
-      if (by.exists(isLate(key, _))) world.counts.event("late drop takes a folder")
+      if (madeLate(key)) world.counts.event("late drop of what was made late")
       else world.violated(s"FOLDER $folder is deleted with ${key.metastore}.$key: $by")
     }
+
+  /** One of somebody without Lakestep comes back. */
+  private def moves(there: CatalogTable, key: NameKey, by: Option[Applying]): Unit =
+    if (madeLate(key)) world.counts.event("late drop of what was made late")
+    else if (there.storage.locationUri.exists(_.getPath == SimulatedMetastore.home(key)))
+      world.counts.event("late drop of a foreign table")
+    else world.violated(s"FOLDER of ${key.metastore}.$key is moved by the metastore: $by")
 
   private def changed(key: NameKey, by: Option[Applying], now: Option[NamedObject]): Unit = {
     def isMade(applying: Applying) = applying.wanted(key).exists(NamedObject.areSame(now, _))
@@ -123,16 +149,15 @@ final class SimulatedMetastore(world: World, val id: String) {
     }
     if (isWrong) {
       world.counts.event(if (by.isEmpty) "foreign change of a name" else "late change of a name")
+      if (by.isEmpty) foreign += key
+      if (by.isDefined) madeLate += key else madeLate -= key
       wrong.getOrElseUpdate(key, world.scheduler.step)
       ()
     }
+    if (!isWrong) madeLate -= key
     changes(key) = changesOf(key) + 1
     by.foreach(_.changed(key, changesOf(key)))
   }
-
-  /** Whether others have ended the work, or changed the name since this client asked. */
-  private def isLate(key: NameKey, by: Applying): Boolean =
-    isOvertaken(by) || by.met.get(key).exists(_ != changesOf(key))
 
   private def isOvertaken(by: Applying) = world.isApplied(by.entry) && !by.wasNoted
 }
@@ -174,6 +199,9 @@ object SimulatedMetastore {
 
   /** Where the tables of a schema lie. */
   def folder(schema: String): String = s"/warehouse/$schema"
+
+  /** Where a managed table lies that somebody without Lakestep makes. */
+  def home(key: NameKey): String = s"${folder(key.schema)}/${key.name.getOrElse("")}"
 
   def schema(name: String, comment: String = ""): CatalogDatabase =
     CatalogDatabase(name, comment, new java.net.URI(folder(name)), Map.empty)
