@@ -75,8 +75,8 @@ private[lakestep] final class Metastore(
       making: Making): Vector[Throwable] = {
     val histories = entries.flatMap(_.names).groupBy(_.key)
     val first = entries.head
-    for (c <- first.names; name <- c.key.name; old <- c.before if has(c.key.metastore))
-      endDrop(c.key.schema, name, old, left)
+    for (c <- first.names; name <- c.key.name if c.drops && has(c.key.metastore))
+      endDrop(c.key.schema, name, histories(c.key).flatMap(h => h.before ++ h.after), left)
     inOrder(first.names.map(c => c.copy(after = histories(c.key).last.after))) { wanted =>
       val now = find(wanted.key)
       Option.when(mayBeLeft(histories(wanted.key), now))(wanted.copy(before = now))
@@ -105,11 +105,11 @@ private[lakestep] final class Metastore(
       begins: () => Unit = () => ()): Option[Throwable] = {
     val isDrop = change.key.name.isEmpty && change.after.isEmpty
     val now = find(change.key)
-    if (isDrop && now.isDefined) endDrops(entry, change.key)
+    if (isDrop && now.isDefined) endDrops(change.key.schema)
     val isUnmoved = NamedObject.areSame(change.before, change.after)
     if (NamedObject.areSame(now, change.after) && !isUnmoved) None
     else if (NamedObject.areSame(now, change.before) || isHalfMade(change, now))
-      if (isDrop && inside(change.key).nonEmpty) Some(taken(entry, change, now))
+      if (isDrop && all(change.key).nonEmpty) Some(taken(entry, change, now))
       else
         try {
           begins()
@@ -158,30 +158,33 @@ private[lakestep] final class Metastore(
           catalog.alterTable(there.copy(tableType = CatalogTableType.EXTERNAL))
         if (setsAside) {
           catalog.renameTable(schema, name, Metastore.aside(name, making))
-          endDrop(schema, name, old, making)
+          endDrop(schema, name, Seq(old), making)
         } else catalog.dropTable(schema, name, ignoreIfNotExists = true, purge = false)
       }
 
   private def isStill(there: CatalogTable, old: NamedObject): Boolean =
     NamedObject.areSame(Some(Definition.of(there)), Some(old))
 
-  /** Drops what was set aside, or gives it back, if it is somebody else's. */
-  private def endDrop(schema: String, name: String, old: NamedObject, making: Making): Unit = {
+  /** Drops what was set aside, or gives it back, if it is none of ours. */
+  private def endDrop(
+      schema: String,
+      name: String,
+      ours: Seq[NamedObject],
+      making: Making): Unit = {
     val aside = Metastore.aside(name, making)
     for (there <- Metastore.table(catalog, schema, aside))
-      if (isStill(there, old) && there.tableType != CatalogTableType.MANAGED)
+      if (ours.exists(isStill(there, _)) && there.tableType != CatalogTableType.MANAGED)
         catalog.dropTable(schema, aside, ignoreIfNotExists = true, purge = false)
       else catalog.renameTable(schema, aside, name)
   }
 
   /** Those of others who have died, or have not ended yet, in a schema that goes. */
-  private def endDrops(entry: CommitEntry, schema: NameKey): Unit =
-    for (name <- inside(schema) if name.startsWith(Metastore.Aside)) Metastore.found {
-      val there = catalog.getTable(schema.schema, name)
-      if (entry.names.flatMap(_.before).exists(isStill(there, _)) &&
-        there.tableType != CatalogTableType.MANAGED)
-        catalog.dropTable(schema.schema, name, ignoreIfNotExists = true, purge = false)
-    }
+  private def endDrops(schema: String): Unit =
+    for {
+      name <- catalog.listTables(schema) if Metastore.isAside(name)
+      there <- Metastore.table(catalog, schema, name)
+      if there.tableType != CatalogTableType.MANAGED
+    } catalog.dropTable(schema, name, ignoreIfNotExists = true, purge = false)
 
   private def makeSchema(change: NameChange): Unit = (change.before, change.after) match {
     case (None, Some(made)) =>
@@ -204,6 +207,9 @@ private[lakestep] final class Metastore(
   }
 
   override def inside(schema: NameKey): Set[String] =
+    all(schema).filterNot(Metastore.isAside)
+
+  private def all(schema: NameKey): Set[String] =
     if (Metastore.schema(catalog, schema.schema).isEmpty) Set.empty
     else
       (catalog.listTables(schema.schema) ++ catalog.listFunctions(schema.schema, "*")).toSet
@@ -264,9 +270,11 @@ private[lakestep] object Metastore {
 
   /** The name that a table has for the moment before it is dropped. No other client, and no other time, has it. */
   private def aside(name: String, making: Making): String =
-    s"$Aside${making.id}_${Json.blake3(name).take(16)}"
+    s"lakestep_dropping_${making.id}_${Json.blake3(name).take(16)}"
 
-  private val Aside = "lakestep_dropping_"
+  def isAside(name: String): Boolean = Aside.matches(name)
+
+  private val Aside = "lakestep_dropping_[0-9a-f]{32}_[0-9a-f]{16}".r
 
   /** What a user is told of it. */
   def shown(named: NamedObject): String =

@@ -142,7 +142,7 @@ private[lakestep] final class TransactionNames(
   /** @param now what the metastore lists */
   def tables(base: ExternalCatalog, schema: String, now: => Seq[String]): Seq[String] =
     listed(
-      Metastore.found(now).getOrElse(Nil),
+      Metastore.found(now).getOrElse(Nil).filterNot(Metastore.isAside),
       otherwise(base, isNew = true).collect { case (NameKey(_, `schema`, Some(name)), there) =>
         name -> there.isDefined
       },

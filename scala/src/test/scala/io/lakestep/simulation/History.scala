@@ -155,7 +155,8 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
       }
       scenario.namers.zipWithIndex.foreach { case (times, i) =>
         actor(s"namer-$i", times, foreign = true, aims = true) { (client, dice, _) => () =>
-          NamesOfSession.foreign(world, client, oneOf(world.metastores, dice), dice)
+          NamesOfSession
+            .foreign(world, client, oneOf(world.metastores, dice), dice, scenario.contended)
         }
       }
     }
@@ -214,7 +215,8 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
           dice,
           protections,
           _,
-          scenario.refusedPercent
+          scenario.refusedPercent,
+          scenario.contended
         ))
         val session = this.session(name, client, root, dice, actor, paths, rules, found)
         if (scenario.twins && found.isDefined) twin(name, session, actor, dice)
@@ -363,7 +365,7 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
       skewMs: Long,
       metastore: SimulatedMetastore): Unit = {
     val client = new SimulatedClient(s"$name-${metastore.id}", world, Faults.none, skewMs)
-    val names = new NamesOfSession(world, client, dice, protections, metastore, refusedPercent = 0)
+    val names = new NamesOfSession(world, client, dice, protections, metastore, 0, contended = false)
     session(name, client, MainRoot, dice, actor, identity, names = Some(names)).recoverAll()
     ()
   }

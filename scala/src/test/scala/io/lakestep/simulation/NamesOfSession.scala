@@ -14,6 +14,7 @@ import io.lakestep.timeline.{NameChange, NameKey, NamedObject}
  * A session's metastore, and the names of what it does, as the product's own code has them.
  *
  * @param refusedPercent how many changes the metastore refuses
+ * @param contended whether only two names are made and dropped, and the client often sleeps meanwhile
  */
 final class NamesOfSession(
     world: World,
@@ -21,13 +22,14 @@ final class NamesOfSession(
     random: SplittableRandom,
     protections: Protections,
     metastore: SimulatedMetastore,
-    refusedPercent: Int) {
+    refusedPercent: Int,
+    contended: Boolean) {
 
   private val catalog = {
     val dice = random.split()
     def refuses() = refusedPercent > 0 && dice.nextInt(100) < refusedPercent
-    def naps() = if (refusedPercent > 0 && dice.nextInt(20) == 0)
-      world.scheduler.running.sleep(20 + dice.nextInt(400))
+    def naps() = if (contended && dice.nextInt(4) == 0)
+      world.scheduler.running.sleep(20 + dice.nextInt(1000))
     new SimulatedCatalog(
       world,
       metastore,
@@ -134,10 +136,10 @@ final class NamesOfSession(
     private def change(next: NameState => NameState): Unit = names.change(next)
 
     private def some(schema: String): TableName = {
-      val all = NamesOfSession.all.filter(_.schema == schema)
+      val all = NamesOfSession.of(contended).filter(_.schema == schema)
       all(random.nextInt(all.size))
     }
-    private def schema: String = if (random.nextInt(3) > 0) "s" else "t"
+    private def schema: String = if (contended || random.nextInt(3) > 0) "s" else "t"
     private def isThere(schema: String) = names.schema(catalog, schema).isDefined
     private def give(name: TableName, table: CatalogTable)(state: NameState): NameState =
       state.set(
@@ -159,7 +161,7 @@ final class NamesOfSession(
       val (one, other) = (some(schema), some(schema))
       if (made.isDefined) create(one, made)
       else
-        random.nextInt(17) match {
+        random.nextInt(if (contended) 4 else 17) match {
           case 0 | 1 => create(one, None)
           case 2 | 3 => if (table(one).isDefined) change(_.set(one, None))
           case 4 | 5 | 6 =>
@@ -181,7 +183,7 @@ final class NamesOfSession(
         val table = SimulatedMetastore.table(
           name,
           path,
-          isManaged = random.nextBoolean(),
+          isManaged = contended || random.nextBoolean(),
           client.clock.nowMs()
         )
         change(give(name, table))
@@ -238,6 +240,9 @@ object NamesOfSession {
   val all: Vector[TableName] =
     Vector("a", "b", "c", "d").map(TableName("s", _)) ++ Vector("a", "v").map(TableName("t", _))
 
+  /** Those that somebody changes. */
+  private def of(contended: Boolean): Vector[TableName] = if (contended) all.take(2) else all
+
   /** What the names of a metastore stand for at first: tables of the history, one without a log, a view. */
   def setUp(world: World, metastore: SimulatedMetastore, random: SplittableRandom): Unit = {
     val (s, t) = ("s", "t")
@@ -273,8 +278,10 @@ object NamesOfSession {
       world: World,
       client: SimulatedClient,
       metastore: SimulatedMetastore,
-      random: SplittableRandom): Unit = {
-    val name = all(random.nextInt(all.size))
+      random: SplittableRandom,
+      contended: Boolean): Unit = {
+    val names = of(contended)
+    val name = names(random.nextInt(names.size))
     val table = random.nextInt(4) match {
       case 0 => None
       case 1 => Some(SimulatedMetastore.view(name, s"SELECT ${world.token()}"))

@@ -28,6 +28,7 @@ import java.util.SplittableRandom
  * @param namers clients without Lakestep that change names, with the number of changes
  * @param nameReaders sessions that read several names, in transactions or outside, with the number of times
  * @param refusedPercent how many changes the metastores refuse, for no reason
+ * @param contended whether all change few names, and sleep while they do
  * @param twins whether a process runs queries beside transactions
  */
 final case class Scenario(
@@ -59,7 +60,8 @@ final case class Scenario(
     namers: Vector[Int],
     nameReaders: Vector[Int],
     refusedPercent: Int,
-    twins: Boolean)
+    twins: Boolean,
+    contended: Boolean)
 
 object Scenario {
 
@@ -104,7 +106,8 @@ object Scenario {
       namers = sometimes(25)(some(1, 2)),
       nameReaders = some(1 + upTo(1), 3),
       refusedPercent = Vector(0, 0, 40)(upTo(2)),
-      twins = random.nextBoolean()
+      twins = random.nextBoolean(),
+      contended = random.nextInt(3) == 0
     )
   }
 }
