@@ -106,7 +106,8 @@ private[commit] final class DroppedVacuum(env: Environment) {
   /** What has happened to a table since an entry has decided. */
   private def keptNow(entry: CommitEntry, purge: Purge, decidedMs: Long): Option[String] = {
     val place = CanonicalPath.place(purge.path.uri)
-    val later = timeline.refresh().after(entry.number).map(_.entry).collectFirst {
+    timeline.refresh()
+    val later = timeline.since(entry.number).map(_.entry).collectFirst {
       case c: CommitEntry
           if TouchedNames.placesOf(c).exists(CanonicalPath.areNested(place, _)) =>
         s"entry ${c.number} names or writes it"

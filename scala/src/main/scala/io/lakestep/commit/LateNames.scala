@@ -29,9 +29,19 @@ private[commit] final class LateNames(env: Environment) {
    * The entry as it may be made while others have not said that they are done, and may be about to drop
    * names that it gives. Metastores delete the folder of a managed table that they drop: it becomes an
    * external one. And that of a schema: it is not made yet.
+   *
+   * @param tell why a table is another one
    */
-  def safely(entry: CommitEntry, mine: Making): CommitEntry = {
+  def safely(entry: CommitEntry, mine: Making, tell: Throwable => Unit): CommitEntry = {
     val safe = apart(Vector(entry), Set(mine)).head
+    for {
+      c <- entry.names if c.after.exists(_.isManaged)
+      made <- safe.names.find(_.key == c.key).flatMap(_.after) if !made.isManaged
+    } tell(Errors(
+      "LAKESTEP_TABLE_MADE_EXTERNAL",
+      "table" -> c.key.toString,
+      "path" -> made.path.fold("")(_.uri)
+    ))
     for (waiting <- entry.names.map(_.key).diff(safe.names.map(_.key)).headOption)
       throw new Catalogs.NothingChanged(
         Errors("LAKESTEP_SCHEMA_BEING_DROPPED", "schema" -> waiting.toString)
@@ -77,10 +87,7 @@ private[commit] final class LateNames(env: Environment) {
   private def over(number: Long): Vector[CommitEntry] = {
     val view = timeline.refresh()
     val first = timeline.status(number)
-    val later =
-      if (view.lastNames <= number) Iterator.empty
-      else if (view.first <= number) view.after(number).iterator
-      else timeline.after(number, first.hash).takeWhile(_.entry.number < view.next)
+    val later = if (view.lastNames <= number) Iterator.empty else timeline.since(number)
     val keys = first.names.map(_.key).toSet
     def isMade(entry: CommitEntry) = {
       val names = timeline.known.snapshot.names

@@ -207,7 +207,7 @@ private[commit] final class Names(env: Environment, late: LateNames) {
         behind(entry, unchanged.getCause)
         late.end(making)
       case e => behind(entry, e)
-    }(options.catalogs(late.safely(entry, making), making))
+    }(options.catalogs(late.safely(entry, making, behind(entry, _)), making))
     made.toVector.flatten.foreach(behind(entry, _))
     env.observer.namesMade(entry)
     def isFirst = isAllOurs && safeguards.notesNames &&

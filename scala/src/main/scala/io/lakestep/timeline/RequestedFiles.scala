@@ -2,14 +2,7 @@ package io.lakestep.timeline
 
 import io.lakestep.storage.{ObjectStore, PutOutcome, StoredFile}
 
-/**
- * That a client makes names of an entry.
- *
- * @param id of this once, 32 hexadecimal digits
- */
-final case class Making(number: Long, id: String)
-
-/** Files of a timeline that are deleted again: what somebody does now, or did when he died. */
+/** The REQUESTED files of a timeline: open transactions, and those whose clients died. */
 private[timeline] trait RequestedFiles {
   def root: String
   protected def store: ObjectStore
@@ -37,24 +30,5 @@ private[timeline] trait RequestedFiles {
 
   def deleteRequested(id: String): Unit = store.delete(requestedFile(id))
 
-  private def makingFile(making: Making) = f"$root/makings/${making.number}%020d.${making.id}.json"
-
-  /** MAKING: before a client makes names of an entry. */
-  def putMaking(making: Making, entryHash: String, timeMs: Long): Unit = {
-    putOnce(makingFile(making), TimelineCodec.encodeMaking(making.number, entryHash, timeMs))
-    ()
-  }
-
-  /** Of clients that have not said that they are done, with the store's times; of one entry, or all. */
-  def makings(number: Option[Long] = None): Vector[(Making, Long)] =
-    store.list(s"$root/makings", number.fold("")(n => f"$n%020d")).toVector.flatMap { file =>
-      MakingName.findFirstMatchIn(file.name)
-        .filter(found => number.forall(_ == found.group(1).toLong))
-        .map(found => Making(found.group(1).toLong, found.group(2)) -> file.modifiedMs)
-    }
-
-  def deleteMaking(making: Making): Unit = store.delete(makingFile(making))
-
-  private val MakingName = """^([0-9]{20})\.([0-9a-f]{32})\.json$""".r
   private val RequestedName = """^(t[0-9a-f]{32})\.json$""".r
 }

@@ -30,7 +30,8 @@ final class Timeline(
     putAttempts: Int,
     interval: Int,
     atOnce: AtOnce = AtOnce.OneByOne)
-    extends RequestedFiles {
+    extends RequestedFiles
+    with NameFiles {
   import Timeline._
 
   private val folder = s"$root/timeline"
@@ -209,6 +210,13 @@ final class Timeline(
         .map(s => s -> (number + 1, s.hash))
     }
 
+  /** The entries after one, as far as they are known. */
+  def since(number: Long): Iterator[EntryStatus] = {
+    val view = known
+    if (view.first <= number + 1) view.after(number).iterator
+    else after(number, status(number).hash).takeWhile(_.entry.number < view.next)
+  }
+
   private def checked(status: EntryStatus, previousHash: String): EntryStatus =
     if (status.entry.previousHash == previousHash) status
     else
@@ -269,7 +277,7 @@ final class Timeline(
   }
 
   /** What this client has put need not be read. */
-  private def learn(more: TimelineView => TimelineView): Unit = {
+  protected def learn(more: TimelineView => TimelineView): Unit = {
     cache.updateAndGet(more(_))
     ()
   }
@@ -334,24 +342,6 @@ final class Timeline(
     attempt(putAttempts)
   }
 
-  /**
-   * Puts that what entry `number` has made of names is in the metastores. Whoever is late finds it done.
-   *
-   * @return whether this client was the first to say so, for certain
-   */
-  def putApplied(number: Long, entryHash: String, timeMs: Long): Boolean = {
-    val put = putOnce(appliedFile(number), TimelineCodec.encodeApplied(number, entryHash, timeMs))
-    learn(_.withApplied(number))
-    put == PutOutcome.Created
-  }
-
-  /** Whether somebody has put that. */
-  def isApplied(number: Long): Boolean = {
-    val isThere = store.exists(appliedFile(number))
-    if (isThere) learn(_.withApplied(number))
-    isThere
-  }
-
   protected def putOnce(file: String, bytes: Array[Byte]): PutOutcome =
     store.putIfAbsent(file, bytes) match {
       case PutOutcome.Unknown(cause) if !store.exists(file) => throw unclear(file, cause)
@@ -382,7 +372,6 @@ final class Timeline(
 
   /** The file of its outcome. */
   def outcomeFile(number: Long): String = s"$folder/${numbered(number)}.outcome.json"
-  private def appliedFile(number: Long) = s"$folder/${numbered(number)}.applied.json"
   private def rolledBackFile(number: Long) = s"$folder/${numbered(number)}.rolled_back.json"
 }
 

@@ -5,9 +5,10 @@ import scala.collection.mutable
 import org.scalatest.BeforeAndAfterAll
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.log.{ForeignWriters, ReadSet}
+import io.lakestep.Json
+import io.lakestep.log.{ForeignWriters, ReadSet, TableRef}
 import io.lakestep.simulation.Workers
-import io.lakestep.timeline.CommitEntry
+import io.lakestep.timeline.{CommitEntry, NameChange, NameKey, NamedObject}
 
 /** What each call of a client costs where requests take time: how many wait for one another. */
 final class DepthSuite extends AnyFunSuite with BeforeAndAfterAll {
@@ -38,6 +39,8 @@ final class DepthSuite extends AnyFunSuite with BeforeAndAfterAll {
     "COMMIT of 2 appends, each after 5 foreign ones" -> Cost(8, 27, 3),
     "COMMIT of 2 appends that loses its number once" -> Cost(9, 28, 3),
     "COMMIT of 1 append, SERIALIZABLE, that read another table" -> Cost(8, 13, 2),
+    "COMMIT that drops a name" -> Cost(8, 8, 1),
+    "COMMIT of 2 appends that makes a managed table" -> Cost(12, 22, 3),
     "ROLLBACK of 2 tables" -> Cost(1, 1, 2),
     "SELECT outside, of 2 bound tables" -> Cost(1, 3),
     "before a write outside, of a bound table" -> Cost(2, 2)
@@ -59,7 +62,8 @@ final class DepthSuite extends AnyFunSuite with BeforeAndAfterAll {
       (verb, path) => asked += lake.clock.nowMs() -> s"$verb $path"
     )
     def lake: Lake = slow.lake
-    def client(observer: CommitSteps): Database = slow.client(observer, waits = false)
+    def client(observer: CommitSteps): Database =
+      slow.client(observer, waits = false, new SharedMetastore().client())
 
     val names: Vector[String] = Vector.tabulate(tables)(i => s"T$i")
     private val properties = Map(ForeignWriters.Property -> mode)
@@ -186,6 +190,23 @@ final class DepthSuite extends AnyFunSuite with BeforeAndAfterAll {
     val read = ReadTable(s.lake.path("T1"), "T1", pin, ReadSet.WholeTable)
     val written = s.append(txn, Seq("T0"))
     () => s.committed(s.db.commit(txn, written, Seq(read)))
+  }
+
+  private val name = NameKey("m", "s", Some("n"))
+  private val table =
+    NamedObject(NamedObject.Table, Some(TableRef("/n")), Json.obj().put("type", "MANAGED"))
+
+  costs("COMMIT that drops a name") { s =>
+    val made = s.lake.begin(s.db)
+    s.committed(s.db.commit(made, Nil, Nil, Vector(NameChange(name, None, Some(table)))))
+    val txn = s.lake.begin(s.db)
+    () => s.committed(s.db.commit(txn, Nil, Nil, Vector(NameChange(name, Some(table), None))))
+  }
+
+  costs("COMMIT of 2 appends that makes a managed table") { s =>
+    val txn = s.lake.begin(s.db)
+    val written = s.append(txn)
+    () => s.committed(s.db.commit(txn, written, Nil, Vector(NameChange(name, None, Some(table)))))
   }
 
   costs("ROLLBACK of 2 tables") { s =>

@@ -5,6 +5,7 @@ import scala.util.Try
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.Json
+import io.lakestep.log.TableRef
 import io.lakestep.storage.ObjectStores
 import io.lakestep.timeline.{NameChange, Purge, Rule}
 
@@ -160,7 +161,10 @@ final class DroppedVacuumSuite extends AnyFunSuite {
   }
 
   test("what somebody writes, or makes there, between the look and the decision is kept") {
-    def purged(meanwhile: Scene => Any, afterwards: Scene => Any = _ => ()): Purged = {
+    def purged(
+        meanwhile: Scene => Any,
+        afterwards: Scene => Any = _ => (),
+        by: Scene => Database = _.db): Purged = {
       val s = new Scene
       s.dropA()
       val vacuum = s.begin()
@@ -169,12 +173,28 @@ final class DroppedVacuumSuite extends AnyFunSuite {
       s.lake.clock.advance(1000)
       assert(isCommitted(s.db.commit(vacuum, Nil, purges = purges)))
       afterwards(s)
-      s.db.purge().map(_._2).head
+      by(s).purge().map(_._2).head
     }
     assert(purged(_.lake.foreign("A")) == Purged.Kept("it was written since"))
     val named = purged(_ => (), s => s.names.commit(s.db, s.names.make("N", "A/inside")))
     assert(named == Purged.Kept("entry 3 names or writes it"))
+    def longAgo(s: Scene) = {
+      s.names.commit(s.db, s.names.make("N", "A/inside"))
+      for (_ <- 1 to 5) s.names.rename(s.db, "B", "B", "B")
+    }
+    val remembered = purged(_ => (), longAgo(_), _.names.client(interval = 2))
+    assert(remembered == Purged.Kept("entry 3 names or writes it"))
     assert(purged(_ => ()) == Purged.Deleted)
+  }
+
+  test("a folder in which the timeline lies is kept") {
+    val s = new Scene
+    val around = s.names.named("A").copy(path = Some(TableRef("/lake")))
+    s.names.store.names(s.names.key("R")) = around
+    assert(isCommitted(s.names.commit(s.db, NameChange(s.names.key("R"), Some(around), None))))
+    s.lake.clock.advance(1000)
+    assert(s.found() == Vector(Some("the timeline lies in its folder")))
+    assert(s.vacuum().isEmpty && s.isThere("A"))
   }
 
   test("a table that is made inside the folder meanwhile is a conflict") {

@@ -189,7 +189,13 @@ final class NamesSuite extends AnyFunSuite {
   test("a managed table stays external while a client may be about to drop its name") {
     for (isHeeded <- Seq(true, false)) {
       val s = new NamedLake
-      val db = s.client(safeguards = Safeguards.all.copy(detachesNames = isHeeded))
+      val told = mutable.Buffer.empty[String]
+      val db = s.lake.client(
+        CommitSteps.Silent,
+        options =
+          Lake.Forgetful.copy(catalogs = s.store.client(), listener = NamesSuite.told(told)),
+        safeguards = Safeguards.all.copy(detachesNames = isHeeded)
+      )
       val dying = s.client(observer = new CommitSteps {
         override def beforeNames(entry: CommitEntry): Unit = throw new Crash
       })
@@ -197,6 +203,7 @@ final class NamesSuite extends AnyFunSuite {
       assert(isCommitted(s.commit(db, s.make("A", "B"), s.make("C", "B"))))
       assert(s.store.names(s.key("A")).isManaged == !isHeeded)
       assert(s.store.names(s.key("C")).isManaged)
+      assert(told == Seq("LAKESTEP_TABLE_MADE_EXTERNAL").filter(_ => isHeeded))
     }
   }
 
@@ -209,17 +216,14 @@ final class NamesSuite extends AnyFunSuite {
       override def beforeNames(entry: CommitEntry): Unit = throw new Crash
     })
     intercept[Crash] { s.commit(dying, NameChange(key, Some(schema), None)); () }
-    val events = mutable.Buffer.empty[TransactionEvent]
+    val told = mutable.Buffer.empty[String]
     val next = s.lake.client(
       CommitSteps.Silent,
-      options = Lake.Forgetful.copy(catalogs = s.store.client(), listener = events += _)
+      options = Lake.Forgetful.copy(catalogs = s.store.client(), listener = NamesSuite.told(told))
     )
     assert(isCommitted(s.commit(next, NameChange(key, None, Some(schema)))))
     assert(!s.store.names.contains(key))
-    assert(events.collect { case e: TransactionEvent.CatalogBehind => e.cause }.exists {
-      case e: LakestepException => e.getCondition == "LAKESTEP_SCHEMA_BEING_DROPPED"
-      case _ => false
-    })
+    assert(told.toSet == Set("LAKESTEP_SCHEMA_BEING_DROPPED"))
     s.lake.clock.advance(2 * 3600 * 1000)
     next.recover()
     assert(s.store.names.contains(key))
@@ -260,5 +264,16 @@ final class NamesSuite extends AnyFunSuite {
     s.lake.stage(txn, "A", 0, s.lake.add("a2"))
     val outcome = racing.commit(txn, Seq(s.lake.written("A", 0)))
     assert(rule(outcome).contains(Rule.NameChanged))
+  }
+}
+
+private object NamesSuite {
+
+  /** Keeps the conditions of what a client tells of names that it did not make. */
+  def told(conditions: mutable.Buffer[String]): TransactionListener = {
+    case TransactionEvent.CatalogBehind(_, e: LakestepException) =>
+      conditions += e.getCondition
+      ()
+    case _ =>
   }
 }

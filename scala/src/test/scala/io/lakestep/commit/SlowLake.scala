@@ -22,10 +22,14 @@ private[lakestep] final class SlowLake(
     ObjectStores.single(new SlowStore(lake.store, latencyMs, time.pause, asked))
 
   /** @param waits whether it waits for others, in virtual time */
-  def client(observer: CommitSteps = CommitSteps.Silent, waits: Boolean = true): Database =
+  def client(
+      observer: CommitSteps = CommitSteps.Silent,
+      waits: Boolean = true,
+      catalogs: Catalogs = Catalogs.None): Database =
     lake.client(
       observer,
       options = DatabaseOptions(
+        catalogs = catalogs,
         publishExecutor = time,
         afterwards = afterwards,
         pause = if (waits) time.pause else _ => ()

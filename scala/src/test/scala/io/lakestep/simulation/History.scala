@@ -365,7 +365,8 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
       skewMs: Long,
       metastore: SimulatedMetastore): Unit = {
     val client = new SimulatedClient(s"$name-${metastore.id}", world, Faults.none, skewMs)
-    val names = new NamesOfSession(world, client, dice, protections, metastore, 0, contended = false)
+    val names =
+      new NamesOfSession(world, client, dice, protections, metastore, 0, contended = false)
     session(name, client, MainRoot, dice, actor, identity, names = Some(names)).recoverAll()
     ()
   }
