@@ -234,12 +234,13 @@ private[lakestep] final class Metastore(
 
   /**
    * Hive and the in-memory catalog delete the folder, in which tables may lie that were dropped. Hive
-   * before 2.2.1 does not let it be changed.
+   * before 3.0 does not let it be changed.
    */
   private def keepingTables(schema: CatalogDatabase): Unit = {
     val folder = new Path(schema.locationUri)
     val elsewhere = new Path(folder, s"$Elsewhere${UUID.randomUUID}").toUri
-    catalog.alterDatabase(schema.copy(locationUri = elsewhere))
+    try catalog.alterDatabase(schema.copy(locationUri = elsewhere))
+    catch { case _: AnalysisException => () }
     val fs = folder.getFileSystem(conf)
     def isEmpty = !fs.exists(folder) || fs.listStatus(folder).isEmpty
     if (!Metastore.schema(catalog, schema.name).exists(_.locationUri == elsewhere) && !isEmpty)

@@ -283,7 +283,9 @@ final class MetastoreSuite extends AnyFunSuite {
 
   /** As Hive before 3.0, which keeps where a schema lies, and one that keeps no property. */
   private class Forgetful(base: ExternalCatalog) extends ExternalCatalogCalls(base) {
-    override def alterDatabase(schema: CatalogDatabase): Unit = ()
+    override def alterDatabase(schema: CatalogDatabase): Unit =
+      if (schema.locationUri != base.getDatabase(schema.name).locationUri)
+        throw new AnalysisException("_LEGACY_ERROR_TEMP_1219", Map.empty[String, String])
   }
 
   test("a schema that would take files along stays, until its folder is empty") {
