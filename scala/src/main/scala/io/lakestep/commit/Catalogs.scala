@@ -42,11 +42,16 @@ trait Catalogs {
    * last entry says. Names that stand for something else have been changed by somebody else, and stay.
    *
    * @param entries that entry, and completed later ones over its names, in order
+   * @param atRisk managed tables that are to be external now, and schemas that stay as they are
    * @param left what the client was called
    * @param making what this one is called
    * @return as `apply`
    */
-  def repair(entries: Vector[CommitEntry], left: Making, making: Making): Vector[Throwable]
+  def repair(
+      entries: Vector[CommitEntry],
+      atRisk: Set[NameKey],
+      left: Making,
+      making: Making): Vector[Throwable]
 }
 
 object Catalogs {
@@ -64,6 +69,7 @@ object Catalogs {
     override def apply(entry: CommitEntry, making: Making): Vector[Throwable] = Vector.empty
     override def repair(
         entries: Vector[CommitEntry],
+        atRisk: Set[NameKey],
         left: Making,
         making: Making): Vector[Throwable] = Vector.empty
   }

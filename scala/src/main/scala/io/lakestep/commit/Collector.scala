@@ -24,7 +24,7 @@ final case class CollectionReport(
  * belongs to one put: without it that of a living writer fails, and has had no effect.
  */
 private[commit] final class Collector(env: Environment, abort: Vector[String] => Vector[String]) {
-  import env.{timeline, stores}
+  import env.{timeline, stores, clock}
 
   /** @param before times of the store; what is younger is left alone */
   def apply(before: Long): CollectionReport = {
@@ -43,8 +43,8 @@ private[commit] final class Collector(env: Environment, abort: Vector[String] =>
       id
     }
     old.diff(aborted).filter(hasEnded).foreach(timeline.deleteRequested)
-    // Of metastores that nobody has any more.
-    for ((making, time) <- timeline.makings() if time < before) timeline.deleteMaking(making)
+    val forgotten = before.min(clock.nowMs() - LateNames.ForgottenMs)
+    for ((making, time) <- timeline.makings() if time < forgotten) timeline.deleteMaking(making)
     val temporary = found.map { case (path, _) => path.temporary } ++ timeline.temporary
     val failed = staged.collect { case (path, Left(e)) => path.uri -> e } ++
       temporary.flatMap(folder =>

@@ -298,7 +298,7 @@ final class Database private[lakestep] (
   def recover(): RecoveryReport =
     if (timeline.existingId.isEmpty) RecoveryReport(Vector.empty, Vector.empty)
     else {
-      lateNames.ofAll()
+      lateNames.all()
       helping.all()._1
     }
 

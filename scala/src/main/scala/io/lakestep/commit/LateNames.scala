@@ -2,10 +2,12 @@ package io.lakestep.commit
 
 import java.util.concurrent.TimeUnit
 
+import scala.annotation.tailrec
+import scala.collection.concurrent.TrieMap
 import scala.util.control.NonFatal
 
 import io.lakestep.Errors
-import io.lakestep.timeline.{CommitEntry, Making, NameChange, NamedObject}
+import io.lakestep.timeline.{CommitEntry, EntryStatus, Making, NameChange, NameKey, NamedObject}
 
 /**
  * Step 14 (g): a client that makes names of an entry and sleeps may change them when others have made
@@ -13,17 +15,44 @@ import io.lakestep.timeline.{CommitEntry, Making, NameChange, NamedObject}
  * then RECOVER does, which finds its MAKING file.
  */
 private[commit] final class LateNames(env: Environment) {
+  import LateNames._
   import env.{timeline, clock, ids, options, safeguards}
 
+  /** What failed, and may have an effect later, by entry. */
+  private val failed = TrieMap.empty[Long, Making]
+
   /** To be called before a client makes names. */
-  def begin(number: Long, hash: String): Making = {
-    val making = Making(number, ids.nextHex())
-    timeline.putMaking(making, hash, clock.nowMs())
-    making
+  def begin(number: Long, hash: String): Making = failed.getOrElse(
+    number, {
+      val making = Making(number, ids.nextHex())
+      timeline.putMaking(making, hash, clock.nowMs())
+      making
+    }
+  )
+
+  /** To be called when it does not know what it has done. The next try is the same one. */
+  def fail(making: Making): Unit = failed.update(making.number, making)
+
+  /**
+   * To be called when it is done, and was not late or has put it right. After a failure the file stays
+   * until it is forgotten. Never throws.
+   */
+  def end(making: Making): Unit =
+    if (!failed.remove(making.number, making)) quietly(timeline.deleteMaking(making))
+
+  /** Whether a client may be at work on a name that this entry changes, or have died there. */
+  def isOver(entry: CommitEntry, mine: Making): Boolean = {
+    val keys = entry.names.map(_.key).toSet
+    others(Set(mine)).exists { case (making, _) =>
+      making.number != entry.number && timeline.status(making.number).names.exists(c => keys(c.key))
+    }
   }
 
-  /** To be called when it is done, and was not late or has put it right. Never throws. */
-  def end(making: Making): Unit = quietly(timeline.deleteMaking(making))
+  /** Of those who have been silent for long nobody thinks any more. */
+  private def others(mine: Set[Making]): Vector[(Making, Long)] =
+    timeline.makings().filterNot { case (making, time) => mine(making) || isForgotten(time) }
+
+  private def isForgotten(time: Long) = time < clock.nowMs() - ForgottenMs
 
   /**
    * The entry as it may be made while others have not said that they are done, and may be about to drop
@@ -33,38 +62,45 @@ private[commit] final class LateNames(env: Environment) {
    * @param tell why a table is another one
    */
   def safely(entry: CommitEntry, mine: Making, tell: Throwable => Unit): CommitEntry = {
-    val safe = apart(Vector(entry), Set(mine)).head
-    for {
-      c <- entry.names if c.after.exists(_.isManaged)
-      made <- safe.names.find(_.key == c.key).flatMap(_.after) if !made.isManaged
-    } tell(Errors(
-      "LAKESTEP_TABLE_MADE_EXTERNAL",
-      "table" -> c.key.toString,
-      "path" -> made.path.fold("")(_.uri)
-    ))
-    for (waiting <- entry.names.map(_.key).diff(safe.names.map(_.key)).headOption)
-      throw new Catalogs.NothingChanged(
-        Errors("LAKESTEP_SCHEMA_BEING_DROPPED", "schema" -> waiting.toString)
-      )
-    safe
+    val atRisk = dropped(Vector(entry), Set(mine))
+    for (c <- entry.names; made <- c.after if atRisk(c.key)) {
+      if (made.kind == NamedObject.Schema)
+        throw new Catalogs.NothingChanged(
+          Errors("LAKESTEP_SCHEMA_BEING_DROPPED", "schema" -> c.key.toString)
+        )
+      val path = made.path.fold("")(_.uri)
+      tell(Errors("LAKESTEP_TABLE_MADE_EXTERNAL", "table" -> c.key.toString, "path" -> path))
+    }
+    entry.copy(names = entry.names.map { c =>
+      if (atRisk(c.key)) c.copy(after = c.after.map(_.asExternal)) else c
+    })
   }
 
-  /** Without the schemas that others may be about to drop. */
-  private def apart(entries: Vector[CommitEntry], mine: Set[Making]): Vector[CommitEntry] = {
-    def isAtRisk(change: NameChange) =
-      change.after.exists(o => o.isManaged || o.kind == NamedObject.Schema)
-    if (!safeguards.detachesNames || !entries.exists(_.names.exists(isAtRisk))) entries
-    else {
-      val others = timeline.makings().map(_._1).filterNot(mine).map(_.number).distinct
-      val dropped = others.flatMap(timeline.status(_).names).filter(_.drops).map(_.key).toSet
-      entries.map(e =>
-        e.copy(names = e.names.flatMap { c =>
-          if (!dropped(c.key)) Some(c)
-          else if (c.key.name.isEmpty && c.after.isDefined) None
-          else Some(c.copy(after = c.after.map(_.asExternal)))
-        })
-      )
+  /** Managed tables and schemas that these entries make, and that others may be about to drop. */
+  private def dropped(entries: Vector[CommitEntry], mine: Set[Making]): Set[NameKey] = {
+    val made = entries.flatMap(_.names).filter(
+      _.after.exists(o => o.isManaged || o.kind == NamedObject.Schema)
+    ).map(_.key).toSet
+    val seen = TrieMap.empty[Long, EntryStatus]
+
+    // Who puts right what an entry has made may drop any of its names.
+    def drops(making: Making, change: NameChange) =
+      made(change.key) && (change.drops || !entries.exists(_.number == making.number))
+
+    /** Who has just begun may have helped, and be done in a moment. */
+    @tailrec
+    def find(patienceMs: Long): Set[NameKey] = {
+      val found = for {
+        (making, time) <- others(mine)
+        status = seen.getOrElseUpdate(making.number, timeline.status(making.number))
+        change <- status.names if drops(making, change)
+      } yield change.key -> time
+      if (patienceMs > 0 && found.exists(_._2 > clock.nowMs() - YoungMs)) {
+        options.pause(StepMs)
+        find(patienceMs - StepMs)
+      } else found.map(_._1).toSet
     }
+    if (!safeguards.detachesNames || made.isEmpty) Set.empty else find(WaitedMs)
   }
 
   /**
@@ -73,10 +109,11 @@ private[commit] final class LateNames(env: Environment) {
    * @param isOwn whether it was this client, which is awake now
    */
   def apply(left: Making, hash: String, isOwn: Boolean): Unit = if (safeguards.repairsNames) {
-    val mine = begin(left.number, hash)
+    val mine = Making(left.number, ids.nextHex())
+    timeline.putMaking(mine, hash, clock.nowMs())
     val entries = over(left.number)
-    val safe = apart(entries, Set(mine) ++ Some(left).filter(_ => isOwn))
-    options.catalogs.repair(safe, left, mine)
+    val atRisk = dropped(entries, Set(mine) ++ Some(left).filter(_ => isOwn))
+    options.catalogs.repair(entries, atRisk, left, mine)
       .foreach(e => env.tell(TransactionEvent.CatalogBehind(entries.head, e)))
     // Others may have gone on, and this may be late now.
     if (over(left.number).size > entries.size) apply(mine, hash, isOwn = true)
@@ -96,40 +133,34 @@ private[commit] final class LateNames(env: Environment) {
     }
     (Iterator(first) ++ later).map(_.entry).collect {
       case c: CommitEntry
-          if c.names.exists(n => keys(n.key)) && isCompleted(c.number) && isMade(c) =>
+          if c.names.exists(n => keys(n.key)) && timeline.status(c.number).isCompleted &&
+            isMade(c) =>
         c
     }.toVector
   }
 
-  private def isCompleted(number: Long): Boolean = timeline.status(number).isCompleted
-
-  /** Of all who made names of an entry and have not said that they are done. Never throws. */
-  def ofEntry(number: Long): Unit = look(timeline.makings(Some(number)))
-
-  /** The same, of all entries. */
-  def ofAll(): Unit = look(timeline.makings())
-
-  private def look(makings: => Vector[(Making, Long)]): Unit = quietly {
-    for ((making, time) <- makings)
-      if (of(making) && time < clock.nowMs() - LateNames.ForgottenMs) end(making)
+  /**
+   * Puts right what those have left that made names and have not said that they are done; forgets who
+   * has been silent for long. Never throws.
+   */
+  def all(): Unit = quietly {
+    for ((making, time) <- timeline.makings())
+      if (isForgotten(time)) timeline.deleteMaking(making) else of(making)
   }
 
-  /** Whether nothing is left in any metastore. Nobody is late while the names are not known to be made. */
-  private def of(making: Making): Boolean = {
+  /** Nobody is late while the names are not known to be made. */
+  private def of(making: Making): Unit = {
     val status = timeline.status(making.number)
-    val metastores = status.names.map(_.key.metastore).distinct
-    val ours = metastores.filter(options.catalogs.has(_))
     status.entry match {
-      case entry: CommitEntry if ours.nonEmpty && timeline.isApplied(making.number) =>
-        try {
-          apply(making, status.hash, isOwn = false)
-          ours == metastores
-        } catch {
+      case entry: CommitEntry
+          if entry.names.exists(c => options.catalogs.has(c.key.metastore)) &&
+            timeline.isApplied(making.number) =>
+        try apply(making, status.hash, isOwn = false)
+        catch {
           case e @ (NonFatal(_) | _: LinkageError) =>
             env.tell(TransactionEvent.CatalogBehind(entry, e))
-            false
         }
-      case _ => false
+      case _ =>
     }
   }
 
@@ -138,8 +169,13 @@ private[commit] final class LateNames(env: Environment) {
     catch { case NonFatal(_) | _: LinkageError => () }
 }
 
-private object LateNames {
+private[commit] object LateNames {
 
   /** After which time nobody looks any more for what a client may have left. */
   val ForgottenMs: Long = TimeUnit.HOURS.toMillis(1)
+
+  /** Who has begun since then is taken for awake, and waited for so long, in such steps. */
+  private val YoungMs = 10000L
+  private val WaitedMs = 2000L
+  private val StepMs = 100L
 }

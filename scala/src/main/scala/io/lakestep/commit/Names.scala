@@ -2,7 +2,7 @@ package io.lakestep.commit
 
 import scala.util.control.NonFatal
 
-import io.lakestep.Json
+import io.lakestep.{Json, LakestepException}
 import io.lakestep.log.TableRef
 import io.lakestep.storage.CanonicalPath
 import io.lakestep.timeline.{
@@ -168,19 +168,23 @@ private[commit] final class Names(env: Environment, late: LateNames) {
     }
 
   /** Makes what finished entries hold and nobody has made yet, oldest first. Never throws. */
-  def applyPending(view: TimelineView): Unit =
-    view.snapshot.names.unapplied.toVector.sortBy(_._1).foreach { case (number, changes) =>
-      if (metastores(changes).exists(options.catalogs.has(_))) {
-        apply(number)
-        // Its owner may have died halfway.
-        late.ofEntry(number)
-      }
-    }
+  def applyPending(view: TimelineView): Unit = {
+    makeAll(view.snapshot.names.unapplied)
+    ()
+  }
 
-  private def apply(number: Long): Unit =
-    for (status <- trying(_ => ())(timeline.status(number))) status.entry match {
-      case entry: CommitEntry => apply(entry, status.hash)
-      case _ =>
+  /** None over the names of an earlier one that is not made. Gives what is left. */
+  private def makeAll(entries: Map[Long, Vector[NameChange]]): Vector[NameChange] =
+    entries.toVector.sortBy(_._1).foldLeft(Vector.empty[NameChange]) {
+      case (left, (number, changes)) =>
+        def isFree = !changes.exists(c => left.exists(_.key.meets(c.key)))
+        if ((isFree || !safeguards.makesNamesInOrder) &&
+          metastores(changes).exists(options.catalogs.has(_)))
+          for (status <- trying(_ => ())(timeline.status(number))) status.entry match {
+            case entry: CommitEntry => if (!isMade(entry)) make(entry, status.hash)
+            case _ =>
+          }
+        if (timeline.known.snapshot.names.unapplied.contains(number)) left ++ changes else left
     }
 
   /**
@@ -188,13 +192,15 @@ private[commit] final class Names(env: Environment, late: LateNames) {
    * throws: the transaction is committed, whatever becomes of this.
    */
   def apply(entry: CommitEntry, hash: String): Unit =
-    if (entry.names.nonEmpty && isNext(entry)) {
-      // What is not known to be ours now may seem to be, once it answers.
-      val isAllOurs = metastores(entry.names).forall(options.catalogs.has(_))
-      // Nobody else would look for what is left: without this file, nothing is made.
-      for (making <- quietly(entry)(late.begin(entry.number, hash)))
-        if (isMade(entry)) late.end(making) else make(entry, hash, isAllOurs, making)
-    }
+    if (entry.names.nonEmpty && isNext(entry)) make(entry, hash)
+
+  private def make(entry: CommitEntry, hash: String): Unit = {
+    // What is not known to be ours now may seem to be, once it answers.
+    val isAllOurs = metastores(entry.names).forall(options.catalogs.has(_))
+    // Nobody else would look for what is left: without this file, nothing is made.
+    for (making <- quietly(entry)(late.begin(entry.number, hash)))
+      if (isMade(entry)) late.end(making) else make(entry, hash, isAllOurs, making)
+  }
 
   private def make(
       entry: CommitEntry,
@@ -206,15 +212,26 @@ private[commit] final class Names(env: Environment, late: LateNames) {
       case unchanged: Catalogs.NothingChanged =>
         behind(entry, unchanged.getCause)
         late.end(making)
-      case e => behind(entry, e)
+      case e =>
+        behind(entry, e)
+        late.fail(making)
     }(options.catalogs(late.safely(entry, making, behind(entry, _)), making))
     made.toVector.flatten.foreach(behind(entry, _))
     env.observer.namesMade(entry)
+    // What seems to be somebody else's may be what a late client has made.
+    val isWrong = made.exists(_.exists(isTaken)) &&
+      !quietly(entry)(late.isOver(entry, making)).contains(false)
     def isFirst = isAllOurs && safeguards.notesNames &&
       timeline.putApplied(entry.number, hash, clock.nowMs())
-    if (made.nonEmpty)
+    if (isWrong) late.end(making)
+    else if (made.nonEmpty)
       for (isInTime <- quietly(entry)(isFirst || !timeline.isApplied(entry.number)))
         if (isInTime || quietly(entry)(late(making, hash, isOwn = true)).nonEmpty) late.end(making)
+  }
+
+  private def isTaken(e: Throwable) = e match {
+    case e: LakestepException => e.getCondition == "LAKESTEP_NAME_TAKEN"
+    case _ => false
   }
 
   /** Also when that cannot be told: later entries may have changed what would be made again. */
@@ -228,13 +245,9 @@ private[commit] final class Names(env: Environment, late: LateNames) {
   private def isNext(entry: CommitEntry): Boolean = !safeguards.makesNamesInOrder || {
     def isKnown = timeline.known.finished >= entry.transaction.snapshot
     if (!isKnown) quietly(entry)(timeline.refresh())
-    def earlier = timeline.known.snapshot.names.unapplied.toVector.collect {
-      case (number, changes) if number < entry.number && changes.exists(isOver(entry, _)) => number
-    }
-    isKnown && {
-      earlier.sorted.foreach(apply(_))
-      earlier.isEmpty
-    }
+    val earlier = timeline.known.snapshot.names.unapplied.filter(_._1 < entry.number)
+    isKnown &&
+    (!earlier.exists(_._2.exists(isOver(entry, _))) || !makeAll(earlier).exists(isOver(entry, _)))
   }
 
   private def isOver(entry: CommitEntry, change: NameChange) =

@@ -3,6 +3,7 @@ package io.lakestep.names
 import java.net.URI
 import java.util.{Collections, UUID, WeakHashMap}
 
+import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
@@ -71,16 +72,27 @@ private[lakestep] final class Metastore(
 
   override def repair(
       entries: Vector[CommitEntry],
+      atRisk: Set[NameKey],
       left: Making,
       making: Making): Vector[Throwable] = {
     val histories = entries.flatMap(_.names).groupBy(_.key)
     val first = entries.head
-    for (c <- first.names; name <- c.key.name if c.drops && has(c.key.metastore))
-      endDrop(c.key.schema, name, histories(c.key).flatMap(h => h.before ++ h.after), left)
-    inOrder(first.names.map(c => c.copy(after = histories(c.key).last.after))) { wanted =>
-      val now = find(wanted.key)
-      Option.when(mayBeLeft(histories(wanted.key), now))(wanted.copy(before = now))
-        .flatMap(make(first, _, making))
+    val ended = for (c <- first.names; name <- c.key.name if has(c.key.metastore)) yield {
+      val ours = histories(c.key).flatMap(h => h.before ++ h.after)
+      try {
+        endDrop(c.key.schema, name, ours, left)
+        None
+      } catch { case e: AnalysisException => Some(e) }
+    }
+    ended.flatten ++ inOrder(first.names.map(c => c.copy(after = histories(c.key).last.after))) {
+      wanted =>
+        val now = find(wanted.key)
+        val isHeld = atRisk(wanted.key)
+        if (!mayBeLeft(histories(wanted.key), now) || isHeld && wanted.key.name.isEmpty) None
+        else {
+          val after = if (isHeld) wanted.after.map(_.asExternal) else wanted.after
+          make(first, wanted.copy(before = now, after = after), making)
+        }
     }
   }
 
@@ -105,10 +117,10 @@ private[lakestep] final class Metastore(
       begins: () => Unit = () => ()): Option[Throwable] = {
     val isDrop = change.key.name.isEmpty && change.after.isEmpty
     val now = find(change.key)
-    if (isDrop && now.isDefined) endDrops(change.key.schema)
     val isUnmoved = NamedObject.areSame(change.before, change.after)
     if (NamedObject.areSame(now, change.after) && !isUnmoved) None
-    else if (NamedObject.areSame(now, change.before) || isHalfMade(change, now))
+    else if (NamedObject.areSame(now, change.before) || isHalfMade(change, now)) {
+      if (isDrop && now.isDefined) endDrops(change.key.schema)
       if (isDrop && all(change.key).nonEmpty) Some(taken(entry, change, now))
       else
         try {
@@ -118,8 +130,11 @@ private[lakestep] final class Metastore(
         } catch {
           // Not again by whoever comes next: names that were made may have been changed by then.
           case e: LakestepException => Some(e)
+          // Somebody else does the same, and is quicker.
+          case _: AnalysisException
+              if !isUnmoved && NamedObject.areSame(find(change.key), change.after) => None
         }
-    else Some(taken(entry, change, now))
+    } else Some(taken(entry, change, now))
   }
 
   /**
@@ -156,11 +171,24 @@ private[lakestep] final class Metastore(
       Metastore.found {
         if (there.tableType == CatalogTableType.MANAGED)
           catalog.alterTable(there.copy(tableType = CatalogTableType.EXTERNAL))
-        if (setsAside) {
-          catalog.renameTable(schema, name, Metastore.aside(name, making))
+        if (setsAside && isSetAside(schema, name, making))
           endDrop(schema, name, Seq(old), making)
-        } else catalog.dropTable(schema, name, ignoreIfNotExists = true, purge = false)
+        else catalog.dropTable(schema, name, ignoreIfNotExists = true, purge = false)
       }
+
+  /** Not by a client of Glue, for example, which renames no table. */
+  private def isSetAside(schema: String, name: String, making: Making): Boolean = {
+    @tailrec
+    def isUnsupported(e: Throwable): Boolean = e match {
+      case null => false
+      case _: UnsupportedOperationException => true
+      case other => isUnsupported(other.getCause)
+    }
+    try {
+      catalog.renameTable(schema, name, Metastore.aside(name, making))
+      true
+    } catch { case e if isUnsupported(e) => false }
+  }
 
   private def isStill(there: CatalogTable, old: NamedObject): Boolean =
     NamedObject.areSame(Some(Definition.of(there)), Some(old))

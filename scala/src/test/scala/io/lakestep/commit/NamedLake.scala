@@ -28,6 +28,7 @@ private[commit] final class SharedMetastore {
     }.toMap
     override def repair(
         entries: Vector[CommitEntry],
+        atRisk: Set[NameKey],
         left: Making,
         making: Making): Vector[Throwable] = {
       entries.flatMap(_.names).groupBy(_.key).foreach { case (key, changes) =>
@@ -59,8 +60,9 @@ private[lakestep] class ForwardingCatalogs(real: Catalogs) extends Catalogs {
   override def apply(entry: CommitEntry, making: Making): Vector[Throwable] = real(entry, making)
   override def repair(
       entries: Vector[CommitEntry],
+      atRisk: Set[NameKey],
       left: Making,
-      making: Making): Vector[Throwable] = real.repair(entries, left, making)
+      making: Making): Vector[Throwable] = real.repair(entries, atRisk, left, making)
 }
 
 /** Tables A and B, and their names in a metastore. */

@@ -200,10 +200,37 @@ final class NamesSuite extends AnyFunSuite {
         override def beforeNames(entry: CommitEntry): Unit = throw new Crash
       })
       intercept[Crash] { s.commit(dying, s.drop("A")); () }
+      s.lake.clock.advance(20000)
       assert(isCommitted(s.commit(db, s.make("A", "B"), s.make("C", "B"))))
       assert(s.store.names(s.key("A")).isManaged == !isHeeded)
       assert(s.store.names(s.key("C")).isManaged)
       assert(told == Seq("LAKESTEP_TABLE_MADE_EXTERNAL").filter(_ => isHeeded))
+    }
+  }
+
+  test("a client that has just begun to drop a name is waited for") {
+    for (ends <- Seq(true, false)) {
+      val s = new NamedLake
+      val dying = s.client(observer = new CommitSteps {
+        override def beforeNames(entry: CommitEntry): Unit = throw new Crash
+      })
+      intercept[Crash] { s.commit(dying, s.drop("A")); () }
+      val folder = s"${s.lake.root}/makings"
+      val first = s.lake.store.list(folder, "").map(f => s"$folder/${f.name}")
+      var waitedMs = 0L
+      val db = s.lake.client(
+        CommitSteps.Silent,
+        options = Lake.Forgetful.copy(
+          catalogs = s.store.client(),
+          pause = { ms =>
+            waitedMs += ms
+            if (ends && waitedMs > 500) first.foreach(s.lake.store.delete)
+          }
+        )
+      )
+      assert(isCommitted(s.commit(db, s.make("A", "B"))))
+      assert(s.store.names(s.key("A")).isManaged == ends)
+      assert(waitedMs == (if (ends) 600 else 2000))
     }
   }
 
@@ -216,6 +243,7 @@ final class NamesSuite extends AnyFunSuite {
       override def beforeNames(entry: CommitEntry): Unit = throw new Crash
     })
     intercept[Crash] { s.commit(dying, NameChange(key, Some(schema), None)); () }
+    s.lake.clock.advance(20000)
     val told = mutable.Buffer.empty[String]
     val next = s.lake.client(
       CommitSteps.Silent,

@@ -35,6 +35,7 @@ final class SeamsSuite extends AnyFunSuite {
         }
         override def repair(
             entries: Vector[CommitEntry],
+            atRisk: Set[NameKey],
             left: Making,
             making: Making): Vector[Throwable] = Vector.empty
       },

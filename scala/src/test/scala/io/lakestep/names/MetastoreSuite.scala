@@ -200,7 +200,7 @@ final class MetastoreSuite extends AnyFunSuite {
           assert(s.catalog.tableExists("s", "a"), s"after $calls calls")
         val metastore = new Metastore(s.catalog, s.conf)
         assert(metastore(entry, next).isEmpty)
-        assert(metastore.repair(Vector(entry), making, next).isEmpty)
+        assert(metastore.repair(Vector(entry), Set.empty, making, next).isEmpty)
         if (s.catalog.databaseExists("s")) assert(s.places == expected, s"after $calls calls")
         assert(s.catalog.databaseExists("s") == expected.nonEmpty, s"after $calls calls")
         assert(s.files, s"after $calls calls")
@@ -232,7 +232,12 @@ final class MetastoreSuite extends AnyFunSuite {
         }
         new Sleeping(s.catalog, calls, () => others()).makes(s, first)
         val done = s.now
-        if (metastore.repair(Vector(first, second), making, Making(1, "c" * 32)).nonEmpty)
+        if (metastore.repair(
+            Vector(first, second),
+            Set.empty,
+            making,
+            Making(1, "c" * 32)
+          ).nonEmpty)
           fail(done.toString)
         val expected = (first.names ++ second.names).map(c => c.key -> c.after).toMap
         for ((k, o) <- expected)
@@ -262,7 +267,7 @@ final class MetastoreSuite extends AnyFunSuite {
       }
       new Sleeping(s.catalog, calls, () => others()).makes(s, entry)
       val metastore = new Metastore(s.catalog, s.conf)
-      assert(metastore.repair(Vector(entry), making, Making(1, "c" * 32)).isEmpty)
+      assert(metastore.repair(Vector(entry), Set.empty, making, Making(1, "c" * 32)).isEmpty)
       assert(Files.exists(rows("x")) && Files.exists(rows("ours")), s"after $calls calls")
       // Where its definition was about to be changed, that is lost.
       assert(s.now.get("x").map(_.split('/').last) == Some("x").filter(_ => calls > 0))

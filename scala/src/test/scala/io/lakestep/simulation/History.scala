@@ -337,14 +337,19 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
     val dice = random.split()
     scheduler.spawn(name, phase) { actor =>
       roots.foreach { root =>
-        val client = new SimulatedClient(s"$name$root", world, Faults.none, late(phase))
+        val client = new SimulatedClient(s"$name$root", world, Faults.none, 0L)
         val session = this.session(name, client, root, dice, actor, paths = identity)
         val failed = session.recoverAll().filterNot(_ => world.dropped.exists(world.isDamaged))
         failed.foreach(e =>
           world.violated(s"I6 $name cannot finish an entry of $root: ${describe(e)}")
         )
         if (root == MainRoot) {
-          world.metastores.foreach(makeNames(s"$name-names", actor, dice, late(phase), _))
+          world.metastores.foreach(makeNames(s"$name-names", actor, dice, 0L, _))
+          // In the end nobody is waited for any more who was silent.
+          if (phase == World.SecondRecovery) {
+            val skewMs = TimeUnit.HOURS.toMillis(2)
+            world.metastores.foreach(makeNames(s"$name-late", actor, dice, skewMs, _))
+          }
           if (world.metastores.nonEmpty) world.droppedTables = Some(session.dropped)
           afterwards(session)
         }
@@ -352,10 +357,6 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
     }
     ()
   }
-
-  /** In the end nobody is waited for any more who was silent. */
-  private def late(phase: Int): Long =
-    if (phase == World.SecondRecovery) TimeUnit.HOURS.toMillis(2) else 0L
 
   /** What is left to be made in a metastore. */
   private def makeNames(

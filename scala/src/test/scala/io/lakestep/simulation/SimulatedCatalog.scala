@@ -136,9 +136,10 @@ object SimulatedCatalog {
         catalog.applying(Vector(entry), isRepair = false)(super.apply(entry, making))
       override def repair(
           entries: Vector[CommitEntry],
+          atRisk: Set[NameKey],
           left: Making,
           making: Making): Vector[Throwable] = {
-        catalog.applying(entries, isRepair = true)(super.repair(entries, left, making))
+        catalog.applying(entries, isRepair = true)(super.repair(entries, atRisk, left, making))
       }
     }
 }
