@@ -298,8 +298,11 @@ final class Database private[lakestep] (
   def recover(): RecoveryReport =
     if (timeline.existingId.isEmpty) RecoveryReport(Vector.empty, Vector.empty)
     else {
+      // What a late client has left may keep names from being made, and those may have been left by one.
       lateNames.all()
-      helping.all()._1
+      val report = helping.all()._1
+      lateNames.all()
+      report
     }
 
   /**

@@ -41,6 +41,7 @@ final class DepthSuite extends AnyFunSuite with BeforeAndAfterAll {
     "COMMIT of 1 append, SERIALIZABLE, that read another table" -> Cost(8, 13, 2),
     "COMMIT that drops a name" -> Cost(8, 8, 1),
     "COMMIT of 2 appends that makes a managed table" -> Cost(12, 22, 3),
+    "BEGIN after another client has made a name" -> Cost(5, 20),
     "ROLLBACK of 2 tables" -> Cost(1, 1, 2),
     "SELECT outside, of 2 bound tables" -> Cost(1, 3),
     "before a write outside, of a bound table" -> Cost(2, 2)
@@ -201,6 +202,13 @@ final class DepthSuite extends AnyFunSuite with BeforeAndAfterAll {
     s.committed(s.db.commit(made, Nil, Nil, Vector(NameChange(name, None, Some(table)))))
     val txn = s.lake.begin(s.db)
     () => s.committed(s.db.commit(txn, Nil, Nil, Vector(NameChange(name, Some(table), None))))
+  }
+
+  costs("BEGIN after another client has made a name") { s =>
+    val other = s.client(CommitSteps.Silent)
+    val txn = s.lake.begin(other)
+    s.committed(other.commit(txn, Nil, Nil, Vector(NameChange(name, None, Some(table)))))
+    () => s.lake.begin(s.db)
   }
 
   costs("COMMIT of 2 appends that makes a managed table") { s =>

@@ -4,7 +4,7 @@ import scala.collection.mutable
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.{Json, LakestepException}
+import io.lakestep.{Errors, Json, LakestepException}
 import io.lakestep.log.TableRef
 import io.lakestep.timeline.{CommitEntry, Making, NameChange, NameKey, NamedObject, Rule}
 
@@ -205,6 +205,55 @@ final class NamesSuite extends AnyFunSuite {
       assert(s.store.names(s.key("A")).isManaged == !isHeeded)
       assert(s.store.names(s.key("C")).isManaged)
       assert(told == Seq("LAKESTEP_TABLE_MADE_EXTERNAL").filter(_ => isHeeded))
+    }
+  }
+
+  test("of entries that a metastore does not take each is tried once, and leaves one file") {
+    val s = new NamedLake
+    val broken = s.client(s.store.client(works = false))
+    val places = Seq("A", "C")
+    for (n <- 0 until 12)
+      assert(isCommitted(s.rename(broken, places(n % 2), places((n + 1) % 2), "A")))
+    def makings = s.lake.store.list(s"${s.lake.root}/makings", "").size
+    assert(makings == 1)
+    for (_ <- 1 to 3) {
+      val asked = s.store.asked
+      s.lake.begin(broken)
+      assert(s.store.asked == asked + 1 && makings == 1)
+    }
+    val asked = s.store.asked
+    s.lake.begin(s.client())
+    assert(s.store.asked == asked + 12 && s.places == Map("A" -> "A", "B" -> "B"))
+  }
+
+  test("a name seems to be taken while a late client may have made it: that is not for good") {
+    for (isLate <- Seq(true, false)) {
+      val s = new NamedLake
+      val dying = s.client(observer = new CommitSteps {
+        override def namesMade(entry: CommitEntry): Unit = if (isLate) throw new Crash
+      })
+      try assert(isCommitted(s.commit(dying, s.make("C", "A"))))
+      catch { case _: Crash => }
+      val real = s.store.client()
+      var isWrong = true
+      val db = s.client(new ForwardingCatalogs(real) {
+        override def apply(entry: CommitEntry, making: Making): Vector[Throwable] =
+          if (isWrong && entry.number == 2)
+            Vector(Errors(
+              "LAKESTEP_NAME_TAKEN",
+              "name" -> "C",
+              "entry" -> "2",
+              "transaction" -> "t",
+              "wanted" -> "B",
+              "found" -> "A"
+            ))
+          else real(entry, making)
+      })
+      val change = NameChange(s.key("C"), Some(s.named("A")), Some(s.named("B")))
+      assert(isCommitted(s.commit(db, change)))
+      isWrong = false
+      s.lake.begin(db)
+      assert(s.places("C") == (if (isLate) "B" else "A"))
     }
   }
 

@@ -75,7 +75,7 @@ object Scenario {
     val tables = 2 + upTo(1)
     val modes = Vector(Allow, Allow, Allow, Allow, Forbid, Reserve, Reserve)(upTo(6))
     val allowPercent = Vector(0, 0, 30)(upTo(2))
-    Scenario(
+    val drawn = Scenario(
       tables = tables,
       clients = some(1 + upTo(2), 4),
       helpers = helpers,
@@ -109,5 +109,7 @@ object Scenario {
       twins = random.nextBoolean(),
       contended = random.nextInt(3) == 0
     )
+    // Others who take such names are rare else.
+    if (drawn.contended && drawn.twins) drawn.copy(namers = Vector(3, 3)) else drawn
   }
 }
