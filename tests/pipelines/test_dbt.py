@@ -79,7 +79,7 @@ def rows(spark, table, columns):
 
 
 def temporary_views(spark):
-    return {row["tableName"] for row in spark.sql("SHOW VIEWS").collect() if row["isTemporary"]}
+    return {row["viewName"] for row in spark.sql("SHOW VIEWS").collect() if row["isTemporary"]}
 
 
 def test_runs_that_pass_are_committed_each_at_one_instant(spark, lake, project):
