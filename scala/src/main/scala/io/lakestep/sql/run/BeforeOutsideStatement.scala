@@ -3,9 +3,7 @@ package io.lakestep.sql.run
 import io.delta.tables.execution.VacuumTableCommand
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.plans.logical.{
-  Command, CreateTableLike, LogicalPlan, RenameTable
-}
+import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan, RenameTable}
 import org.apache.spark.sql.delta.DeltaTableUtils
 import org.apache.spark.sql.delta.commands.{CloneTableCommand, CreateDeltaTableCommand}
 import org.apache.spark.sql.execution.command.{AlterTableRenameCommand, CreateTableLikeCommand}
@@ -30,8 +28,10 @@ private[sql] object BeforeOutsideStatement {
   /** Not DROP, for example: that is also the way out when an entry cannot be finished. */
   private def keepsWhatItReads(command: Command): Boolean = command match {
     case vacuum: VacuumTableCommand => !vacuum.dryRun
-    case _: CreateTableLike | _: CreateTableLikeCommand | _: CreateDeltaTableCommand |
-        _: CloneTableCommand | _: RenameTable | _: AlterTableRenameCommand => true
+    case _: CreateTableLikeCommand | _: CreateDeltaTableCommand | _: CloneTableCommand |
+        _: RenameTable | _: AlterTableRenameCommand => true
+    // A class that Spark has from 4.2 on.
+    case like if like.nodeName == "CreateTableLike" => true
     case _ =>
       CommandCatalogue.decide(command) == Decision.Refused("NOT_DELTA") &&
       !ConsistentReads.isOneQuery(command)
