@@ -22,13 +22,13 @@ private[commit] final class LateNames(env: Environment) {
   private val failed = TrieMap.empty[Long, Making]
 
   /** To be called before a client makes names. */
-  def begin(number: Long, hash: String): Making = failed.getOrElse(
-    number, {
-      val making = Making(number, ids.nextHex())
-      timeline.putMaking(making, hash, clock.nowMs())
-      making
-    }
-  )
+  def begin(number: Long, hash: String): Making = failed.getOrElse(number, put(number, hash))
+
+  private def put(number: Long, hash: String): Making = {
+    val making = Making(number, ids.nextHex())
+    timeline.putMaking(making, hash, clock.nowMs())
+    making
+  }
 
   /** To be called when it does not know what it has done. The next try is the same one. */
   def fail(making: Making): Unit = failed.update(making.number, making)
@@ -109,8 +109,7 @@ private[commit] final class LateNames(env: Environment) {
    * @param isOwn whether it was this client, which is awake now
    */
   def apply(left: Making, hash: String, isOwn: Boolean): Unit = if (safeguards.repairsNames) {
-    val mine = Making(left.number, ids.nextHex())
-    timeline.putMaking(mine, hash, clock.nowMs())
+    val mine = put(left.number, hash)
     val entries = over(left.number)
     val atRisk = dropped(entries, Set(mine) ++ Some(left).filter(_ => isOwn))
     options.catalogs.repair(entries, atRisk, left, mine)

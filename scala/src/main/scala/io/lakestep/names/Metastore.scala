@@ -173,8 +173,11 @@ private[lakestep] final class Metastore(
           catalog.alterTable(there.copy(tableType = CatalogTableType.EXTERNAL))
         if (setsAside && isSetAside(schema, name, making))
           endDrop(schema, name, Seq(old), making)
-        else catalog.dropTable(schema, name, ignoreIfNotExists = true, purge = false)
+        else dropName(schema, name)
       }
+
+  private def dropName(schema: String, name: String): Unit =
+    catalog.dropTable(schema, name, ignoreIfNotExists = true, purge = false)
 
   /** Not by a client of Glue, for example, which renames no table. */
   private def isSetAside(schema: String, name: String, making: Making): Boolean = {
@@ -202,7 +205,7 @@ private[lakestep] final class Metastore(
     val aside = Metastore.aside(name, making)
     for (there <- Metastore.table(catalog, schema, aside))
       if (ours.exists(isStill(there, _)) && there.tableType != CatalogTableType.MANAGED)
-        catalog.dropTable(schema, aside, ignoreIfNotExists = true, purge = false)
+        dropName(schema, aside)
       else catalog.renameTable(schema, aside, name)
   }
 
@@ -212,7 +215,7 @@ private[lakestep] final class Metastore(
       name <- catalog.listTables(schema) if Metastore.isAside(name)
       there <- Metastore.table(catalog, schema, name)
       if there.tableType != CatalogTableType.MANAGED
-    } catalog.dropTable(schema, name, ignoreIfNotExists = true, purge = false)
+    } dropName(schema, name)
 
   private def makeSchema(change: NameChange): Unit = (change.before, change.after) match {
     case (None, Some(made)) =>

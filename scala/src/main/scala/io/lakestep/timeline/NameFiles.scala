@@ -44,11 +44,10 @@ private[timeline] trait NameFiles {
     ()
   }
 
-  /** Of clients that have not said that they are done, with the store's times; of one entry, or all. */
-  def makings(number: Option[Long] = None): Vector[(Making, Long)] =
-    store.list(s"$root/makings", number.fold("")(n => f"$n%020d")).toVector.flatMap { file =>
+  /** Of clients that have not said that they are done, with the store's times. */
+  def makings(): Vector[(Making, Long)] =
+    store.list(s"$root/makings", "").flatMap { file =>
       MakingName.findFirstMatchIn(file.name)
-        .filter(found => number.forall(_ == found.group(1).toLong))
         .map(found => Making(found.group(1).toLong, found.group(2)) -> file.modifiedMs)
     }
 

@@ -138,8 +138,7 @@ object SimulatedCatalog {
           entries: Vector[CommitEntry],
           atRisk: Set[NameKey],
           left: Making,
-          making: Making): Vector[Throwable] = {
+          making: Making): Vector[Throwable] =
         catalog.applying(entries, isRepair = true)(super.repair(entries, atRisk, left, making))
-      }
     }
 }

@@ -150,11 +150,10 @@ final class SimulatedMetastore(world: World, val id: String) {
     if (isWrong) {
       world.counts.event(if (by.isEmpty) "foreign change of a name" else "late change of a name")
       if (by.isEmpty) foreign += key
-      if (by.isDefined) madeLate += key else madeLate -= key
       wrong.getOrElseUpdate(key, world.scheduler.step)
       ()
     }
-    if (!isWrong) madeLate -= key
+    if (isWrong && by.isDefined) madeLate += key else madeLate -= key
     changes(key) = changesOf(key) + 1
     by.foreach(_.changed(key, changesOf(key)))
   }
