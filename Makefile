@@ -54,7 +54,7 @@ PURE := 'testOnly * -- -l io.lakestep.NeedsSpark'
 FORMAT := scalafmtCheckAll scalafmtSbtCheck
 
 # Suites that see what is otherwise in another line.
-OF_LINE := 'testOnly *.CommandCatalogueSuite *.TransactionGuardSuite *.GrammarSuite *.ParserOrderSuite \
+OF_LINE := 'testOnly *.CommandCatalogueSuite *.TransactionGuardSuite *.GrammarSuite *.ExtensionOrderSuite \
   *.RuntimeContractSuite *.BaseTransactionBackstopSuite'
 
 .PHONY: setup quick test test-all test-line test-lines test-pyspark test-scala test-python test-connect test-long \

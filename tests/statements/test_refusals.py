@@ -13,64 +13,6 @@ from transactions import begin, commit, condition_of, refused, rollback
 
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
 
-COMBINATIONS = {
-    "update_after_insert_on_a_change_data_feed": (
-        "change_data_feed",
-        ("insert_values",),
-        "update",
-        "CHANGE_DATA_FEED",
-    ),
-    "insert_after_update_on_a_change_data_feed": (
-        "change_data_feed",
-        ("update",),
-        "write_append",
-        "CHANGE_DATA_FEED",
-    ),
-    "delete_after_update_with_row_tracking": (
-        "row_tracking",
-        ("update",),
-        "for_path_delete",
-        "ROW_TRACKING",
-    ),
-    "optimize_after_insert_with_row_tracking": (
-        "row_tracking",
-        ("insert_values",),
-        "optimize",
-        "OPTIMIZE",
-    ),
-    "optimize_after_update": ("plain", ("update",), "optimize", "OPTIMIZE"),
-    "purge_after_delete": (
-        "deletion_vectors",
-        ("delete",),
-        "REORG TABLE {t} APPLY (PURGE)",
-        "OPTIMIZE",
-    ),
-    "merge_after_optimize": ("plain", ("optimize",), "merge", "OPTIMIZE"),
-    "overwrite_after_optimize": ("plain", ("optimize",), "write_overwrite", "OPTIMIZE"),
-}
-
-
-@pytest.mark.parametrize(
-    ("kind", "first", "then", "reason"), COMBINATIONS.values(), ids=list(COMBINATIONS)
-)
-def test_statements_that_one_commit_cannot_say_are_refused_before_they_act(
-    spark, arena, kind, first, then, reason
-):
-    target = arena.table(kind)
-    since = head(target.path)
-    expected = arena.expected(kind, *first)
-    begin(spark)
-    for statement in first:
-        statement_kinds.run(spark, statement, target)
-    files = files_on_disk.prints(target.path)
-    with refused(f"LAKESTEP_UNSUPPORTED_COMBINATION.{reason}", "0A000"):
-        statement_kinds.run(spark, then, target)
-    assert files_on_disk.prints(target.path) == files
-    commit(spark)
-    if len(first) == 1:
-        assert arena.state(target.path, since) == expected.result()["state"]
-
-
 def test_delta_s_second_connector_is_refused_before_it_acts(spark, arena):
     target = arena.table("plain")
     files = files_on_disk.prints(target.path)
@@ -274,7 +216,8 @@ def test_calls_of_the_catalog_itself_are_the_transaction_s(spark, table):
 def test_delta_transaction_on_an_overlay_that_is_no_statement_is_refused(spark, table):
     name = table("overlaid")
     begin(spark)
-    overlay = spark.table(name).inputFiles()[0].rpartition("/")[0]
+    scan = spark.table(name)._jdf.queryExecution().analyzed().collectLeaves().head()
+    overlay = scan.relation().location().path().toString()
     log = spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, overlay)
     nothing = spark._jvm.scala.Option.empty()
     with refused("LAKESTEP_OVERLAY_PATH"):

@@ -91,12 +91,11 @@ def test_what_a_store_does_is_one_request_each(s3, s3_drivers):
     assert requests_of("exists", absent) == ("False", ["HEAD"])
 
 
-def test_requests_of_a_transaction(s3, s3_drivers):
-    path = s3.table("counted/t")
-    session = s3_drivers[0].session(**root("counted"))
-    insert = f"INSERT INTO delta.`{path}` VALUES (3, 'new')"
+@pytest.fixture
+def requests_of(s3):
+    """Counts the requests of each statement, with what follows it."""
 
-    def requests_of(*statements):
+    def count(session, *statements):
         counts = []
         for statement in statements:
             before = len(s3.requests)
@@ -105,13 +104,36 @@ def test_requests_of_a_transaction(s3, s3_drivers):
             counts.append(len(s3.requests) - before)
         return counts
 
+    return count
+
+
+def test_requests_of_a_transaction(s3, s3_drivers, requests_of):
+    path = s3.table("counted/t")
+    session = s3_drivers[0].session(**root("counted"))
+    insert = f"INSERT INTO delta.`{path}` VALUES (3, 'new')"
     whole = ["BEGIN", insert, insert, "COMMIT"]
     # The table of delta-rs has no checksum: the first one brings it, and the second finds it.
     for _ in range(2):
         session.sql(*whole)
         session.call("transactions:flush")
-    assert requests_of(*whole) == [2, 12, 8, 20]
-    assert requests_of("BEGIN", insert, insert, "ROLLBACK") == [2, 12, 8, 3]
+    assert requests_of(session, *whole) == [2, 12, 8, 20]
+    assert requests_of(session, "BEGIN", insert, insert, "ROLLBACK") == [2, 12, 8, 3]
+
+
+def test_requests_of_names(s3, s3_drivers, requests_of):
+    """The metastore is none of the store: what is counted is what names ask of S3."""
+    session = s3_drivers[0].session(**root("counted-names"))
+    made = "CREATE TABLE {0} (id INT) USING delta LOCATION 's3a://" + BUCKET + "/names/{0}'"
+    # The first transaction of a driver also loads classes and finds its metastore.
+    session.sql("BEGIN", made.format("first_name"), "COMMIT")
+    session.call("transactions:flush")
+    counts = requests_of(session, "BEGIN", made.format("counted_name"), "COMMIT")
+    assert counts == [2, 0, 0]
+    rename = "ALTER TABLE counted_name RENAME TO other_name"
+    counts = requests_of(session, "BEGIN", rename, "DROP TABLE other_name", "ROLLBACK")
+    assert counts == [2, 0, 0, 0]
+    assert requests_of(session, "BEGIN", rename, "COMMIT") == [2, 0, 0]
+    assert requests_of(session, "BEGIN", "DROP TABLE other_name", "COMMIT") == [2, 0, 0]
 
 
 @pytest.mark.parametrize("timeline", ["s3", "local"])

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.internal.StaticSQLConf
 
-import org.apache.spark.sql.delta.lakestep.{BaseTransactionBackstop, ParserOrder, SparkInternals}
+import org.apache.spark.sql.delta.lakestep.{BaseTransactionBackstop, ExtensionOrder, SparkInternals}
 import io.lakestep.Versions
 import io.lakestep.catalog.BindCatalogs
 import io.lakestep.overlay.{BaseWriteGuard, OverlaySettings}
@@ -15,8 +15,8 @@ import io.lakestep.sql.guard.TransactionGuard
 import io.lakestep.sql.parse.LakestepParser
 import io.lakestep.sql.read.{ConsistentReads, NoteStatementTables}
 import io.lakestep.sql.redirect.{
-  BaseFileNames, PlaceNewTables, RedirectRelations, RedirectSaveAsTable, RedirectTables,
-  SkipIfExists
+  BaseFileNames, BaseInputFiles, PlaceNewTables, RedirectRelations, RedirectSaveAsTable,
+  RedirectTables, SkipIfExists
 }
 import io.lakestep.sql.run.{StatementStrategy, WatchStatements}
 import io.lakestep.transaction.{
@@ -50,10 +50,13 @@ object SessionHooks {
       (session, table) => Autocommit.beforeWrite(session, Seq(table)),
       Autocommit.committed
     )
-    if (listsDelta) ParserOrder.injectOutermost(extensions, parser)
-    else {
+    if (listsDelta) {
+      ExtensionOrder.injectOutermostParser(extensions, parser)
+      ExtensionOrder.injectLastPreCBORule(extensions, _ => BaseInputFiles)
+    } else {
       new DeltaSparkSessionExtension().apply(extensions)
       extensions.injectParser(parser)
+      extensions.injectPreCBORule(_ => BaseInputFiles)
     }
     val guard = new TransactionGuard(Transactions.isOpen, Transactions.isReadOnly)
     // Before the first rule that touches a table.
@@ -81,7 +84,7 @@ object SessionHooks {
   }
 
   /** Spark makes the parser of a session, and of a clone, while it makes the session's state. */
-  private val parser: ParserOrder.Builder = { (session, delegate) =>
+  private val parser: ExtensionOrder.Parser = { (session, delegate) =>
     InternalClones.note(session)
     new LakestepParser(session, delegate)
   }

@@ -13,7 +13,7 @@ import io.lakestep.timeline.Rule
  * @param changesHeader whether we change metadata or protocol
  * @param domains metadata domains that we change, row tracking's own left out
  * @param reads what of the table's data we depend on (SERIALIZABLE)
- * @param bakesRows whether row ids or versions stand inside our files
+ * @param bakesRows whether row ids and versions stand inside our files, so that any commit is one
  * @param vectorUpdates files that we only give another deletion vector, and whose rows are compared
  *   by `RowMerge` when a foreign commit did so too
  */
@@ -41,7 +41,7 @@ final case class OurChanges(
 
 object OurChanges {
 
-  def of(parts: Seq[NetPart], reads: Option[ReadSet]): OurChanges = {
+  def of(parts: Seq[NetPart], reads: Option[ReadSet], bakesRows: Boolean): OurChanges = {
     val actions: Seq[Action] = parts.flatMap(_.actions)
     OurChanges(
       paths = actions.collect { case f: FileAction => f.plainPath }.toSet,
@@ -50,7 +50,7 @@ object OurChanges {
       domains = parts.flatMap(_.domains).map(_.domain).toSet - DomainMetadata.RowTracking,
       appIds = parts.flatMap(_.txns).map(_.appId).toSet,
       reads = reads,
-      bakesRows = false
+      bakesRows = bakesRows
     )
   }
 }
@@ -99,7 +99,7 @@ object ConflictCheck extends ConflictRules {
       .orElse(found(SameApplication, appIds.exists(ours.appIds)))
       .orElse(found(SameFile, touched.nonEmpty, touched))
       .orElse(found(ReadChanged, read.nonEmpty, read))
-      .orElse(found(RowIdsBaked, ours.bakesRows && theirs.files.nonEmpty))
+      .orElse(found(RowIdsBaked, ours.bakesRows))
   }
 
   /** What a transaction depends on that only reads a table. */

@@ -55,7 +55,8 @@ private[commit] final class EntryOf(env: Environment) {
     baseSlot = c.slot.map(Environment.stamp),
     parts = s.changes.parts.size,
     conflictCapable =
-      OurChanges.of(s.changes.parts, c.reads).isConflictCapable(s.changes.parts.size),
+      OurChanges.of(s.changes.parts, c.reads, s.changes.bakesRows)
+        .isConflictCapable(s.changes.parts.size),
     // The property alone, set by somebody else, keeps nobody out.
     closed = isMode(s, ForeignWriters.Forbid) &&
       s.table.pinned.exists(p => ForeignWriters.isFenced(p.protocol)),
@@ -68,7 +69,7 @@ private[commit] final class EntryOf(env: Environment) {
     inCommitTimestampMs = c.inCommitTimestampMs,
     rowIds = Option.when(s.table.rowTracking) {
       val pinned = s.table.rowIdHighWaterMark.getOrElse(-1L)
-      RowIds(pinned, c.rowIdHighWaterMark.getOrElse(pinned))
+      RowIds(pinned, c.rowIdHighWaterMark.getOrElse(pinned), s.changes.bakesRows)
     },
     added = sums(s.changes.adds),
     removed = sums(s.changes.removes)

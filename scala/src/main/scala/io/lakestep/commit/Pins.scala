@@ -174,7 +174,7 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
       if (version <= oldest) version.max(lowest)
       else {
         val inCommit =
-          if (stamped) table.read(version).flatMap(_.info).flatMap(_.inCommitTimestampMs) else None
+          if (stamped) table.timeOf(version) else None
         val time = inCommit.orElse(tail.slot(version).map(_.modifiedMs))
         if (time.forall(_ <= timeMs)) version else down(version - 1, inCommit.isDefined)
       }

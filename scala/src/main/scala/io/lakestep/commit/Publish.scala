@@ -6,46 +6,10 @@ import scala.util.control.NonFatal
 import io.lakestep.Errors
 import io.lakestep.log.{
   CommitMark, DomainMetadata, ForeignWriters, LogCommit, LogTail, MarkKind, MarkStatus, NetChanges,
-  Protocol, ReadSet, RowTracking, ListedCommit, StateMark, TableLog, TableState
+  Protocol, RowTracking, ListedCommit, StateMark, TableLog, TableState
 }
 import io.lakestep.storage.PutOutcome
-import io.lakestep.timeline.{CommitEntry, Conflict, EntryTable, Rule, SlotStamp}
-
-/** What one table's log says about an entry. */
-private[commit] sealed trait Vote
-
-private[commit] object Vote {
-
-  /**
-   * Every part is in the log; slots whose commits were cleaned up meanwhile are left out.
-   *
-   * @param walk where the walk ended, if the log was seen to end there with a part of this client
-   */
-  final case class Published(slots: Vector[Long], walk: Option[Walk] = None) extends Vote
-  final case class Conflicting(conflict: Conflict) extends Vote
-
-  /** A close, an undo, or a later entry stands in the log: an outcome exists, and is obeyed. */
-  final case class Decided(conflict: Conflict) extends Vote
-}
-
-/**
- * Where a walk through a log is.
- *
- * @param cursor every commit up to here has been looked at
- * @param at how the commit file of the cursor was listed, if it was
- * @param part the next part to put
- * @param reads what the transaction has read, and where others have moved it
- * @param put slots that this client itself has put
- */
-private[commit] final case class Walk(
-    cursor: Long,
-    at: Option[SlotStamp],
-    part: Int,
-    slots: Vector[Long],
-    previousMs: Option[Long],
-    rowIdHighWaterMark: Option[Long],
-    reads: Option[ReadSet],
-    put: Set[Long] = Set.empty)
+import io.lakestep.timeline.{CommitEntry, Conflict, EntryTable, Rule}
 
 /**
  * Step 7 for one table: walks its log from the base and puts what is missing at the head.
@@ -71,7 +35,11 @@ private[commit] final class Publish(env: Environment) {
     val log: TableLog = env.log(table.path)
     lazy val changes: NetChanges = read()
     def ours(walk: Walk): OurChanges =
-      OurChanges.of(changes.parts.drop(walk.part - 1), walk.reads)
+      OurChanges.of(
+        changes.parts.drop(walk.part - 1),
+        walk.reads,
+        bakesRows = table.rowIds.exists(_.asStaged)
+      )
     def mark(part: Int): CommitMark =
       CommitMark(
         timeline.id,
@@ -163,8 +131,7 @@ private[commit] final class Publish(env: Environment) {
         if (attempts == 0)
           throw env.unfinished(job.entry, s"other writers of ${job.table.name} took every slot")
         val slot = walk.cursor + 1
-        val place =
-          PublishedCommit.Place(slot, clock.nowMs(), walk.previousMs, walk.rowIdHighWaterMark)
+        val place = placed(job, walk)
         val mark = job.mark(walk.part)
         val actions = job.table.reserve.filter(_ => walk.part == 0)
           .map(p => PublishedCommit.reserve(Protocol(p), job.table, mark, place))
@@ -197,6 +164,15 @@ private[commit] final class Publish(env: Environment) {
             loop(job, walk, attempts - 1, unclear - 1, isAtHead = false)
         }
     }
+
+  private def placed(job: Job, walk: Walk) = PublishedCommit.Place(
+    walk.cursor + 1,
+    clock.nowMs(),
+    walk.previousMs,
+    walk.rowIdHighWaterMark,
+    walk.slots,
+    job.log.timeOf
+  )
 
   /** Whether our put may have landed in a deleted slot: a checkpoint at or above it exists by now. */
   private def isDoubtful(now: LogTail, slot: Long): Boolean =
@@ -374,8 +350,7 @@ private[commit] final class Publish(env: Environment) {
   private def atHead(job: Job, walk: Walk, state: TableState, head: Long): Walk = walk.copy(
     cursor = head,
     at = None,
-    previousMs =
-      job.log.read(head).flatMap(_.info).flatMap(_.inCommitTimestampMs).orElse(walk.previousMs),
+    previousMs = job.log.timeOf(head).orElse(walk.previousMs),
     rowIdHighWaterMark = state.domain(DomainMetadata.RowTracking).flatMap(RowTracking.highWaterMark)
       .orElse(walk.rowIdHighWaterMark)
   )

@@ -14,19 +14,26 @@ import io.lakestep.timeline.EntryTable
  */
 private[commit] object PublishedCommit {
   private val IctEnabled = "delta.enableInCommitTimestamps"
-  private val IctVersion = "delta.inCommitTimestampEnablementVersion"
   private val IctTimestamp = "delta.inCommitTimestampEnablementTimestamp"
 
   /**
    * @param previousMs time of the commit before the slot, for in-commit timestamps
    * @param rowIdHighWaterMark of the version before the slot, when the table tracks rows
+   * @param earlier slots of the parts before this one, as far as they are known
+   * @param timeOf the in-commit timestamp of an earlier slot
    */
   final case class Place(
       slot: Long,
       nowMs: Long,
       previousMs: Option[Long],
-      rowIdHighWaterMark: Option[Long]) {
+      rowIdHighWaterMark: Option[Long],
+      earlier: Vector[Long] = Vector.empty,
+      timeOf: Long => Option[Long] = _ => None) {
     def inCommitTimestampMs: Long = previousMs.fold(nowMs)(p => nowMs.max(p + 1))
+
+    /** Where a part is, when this is the place of another one, or of itself. */
+    def slotOf(part: Long, here: Int): Long =
+      if (part == here) slot else earlier.lift(part.toInt - 1).getOrElse(slot - (here - part))
   }
 
   def publish(
@@ -36,7 +43,7 @@ private[commit] object PublishedCommit {
       place: Place): Vector[Action] = {
     val part = changes.parts(mark.part - 1)
     val stamped = keepsTimestamps(changes, table, mark.part)
-    val placed = table.rowIds.fold(part.actions) { ids =>
+    val placed = table.rowIds.filterNot(_.asStaged).fold(part.actions) { ids =>
       RowTracking.place(
         part.actions,
         ids.atPin,
@@ -48,8 +55,9 @@ private[commit] object PublishedCommit {
     val timed = placed.map {
       case r: RemoveFile => RemoveFile(r.body.deepCopy().put("deletionTimestamp", place.nowMs))
       case m: MetaData =>
-        val widened = m.withTypeChangesMoved(changes.pin, place.slot)
-        if (stamped) enabledHere(widened, changes.pin, place) else widened
+        val moved =
+          m.withVersionsMoved(changes.pin, v => place.slotOf(v - changes.pin, mark.part))
+        if (stamped) enabled(moved, changes.pin, place) else moved
       case other => other
     }
     val lifted = table.reserve.filter(_ => mark.lifts).map(Protocol(_))
@@ -126,14 +134,12 @@ private[commit] object PublishedCommit {
   /** Whether a table with this metadata keeps in-commit timestamps. */
   def keepsTimestamps(metaData: MetaData): Boolean = metaData.isOn(IctEnabled)
 
-  /** In-commit timestamps that were enabled after the pin are enabled by this slot, at its time. */
-  private def enabledHere(metaData: MetaData, pin: Long, place: Place): MetaData =
-    if (metaData.property(IctVersion).flatMap(_.toLongOption).forall(_ <= pin)) metaData
-    else {
-      val body = metaData.body.deepCopy()
-      val configuration = body.get("configuration").asInstanceOf[ObjectNode]
-      configuration.put(IctVersion, place.slot.toString)
-      configuration.put(IctTimestamp, place.inCommitTimestampMs.toString)
-      MetaData(body)
-    }
+  /** At the time of the slot of ours in which in-commit timestamps were enabled, if they were. */
+  private def enabled(metaData: MetaData, pin: Long, place: Place): MetaData =
+    metaData.property(MetaData.TimestampsEnabledIn).flatMap(_.toLongOption).filter(_ > pin)
+      .fold(metaData) { slot =>
+        val here = Some(place.inCommitTimestampMs)
+        val time = (if (slot == place.slot) here else place.timeOf(slot)).orElse(here)
+        metaData.withProperty(IctTimestamp, time.map(_.toString))
+      }
 }

@@ -51,7 +51,14 @@ private[commit] final class Stage(env: Environment, bindings: Bindings) {
       table: WrittenTable,
       commits: Vector[LogCommit]): Staged = {
     val about =
-      Flatten.Table(table.name, table.path, table.pin, table.rowTracking, table.pinned)
+      Flatten.Table(
+        table.name,
+        table.path,
+        table.pin,
+        table.rowTracking,
+        table.pinned,
+        table.rowIdHighWaterMark
+      )
     val changes =
       if (table.oneCommit) Flatten(txn.id, about, commits)
       else Flatten.keepingCommits(txn.id, about, commits)

@@ -198,7 +198,7 @@ private[commit] final class Undo(env: Environment) {
 
   private def byState(job: Job, tail: LogTail, head: Long): Next = {
     val state = states.stateAt(job.table.path, head)
-    val previousMs = job.log.read(head).flatMap(_.info).flatMap(_.inCommitTimestampMs)
+    val previousMs = job.log.timeOf(head)
       .orElse(tail.slot(head).map(_.modifiedMs))
     // The settling commit itself, where it is still there; else a version after it. Below a commit
     // that is gone there may be one that landed in a deleted slot.

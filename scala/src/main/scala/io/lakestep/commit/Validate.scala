@@ -59,7 +59,7 @@ private[commit] final class Validate(env: Environment, bindings: Bindings) {
       s: Staged,
       reads: Option[ReadSet],
       known: KnownCommits): Either[Conflict, Checked] = {
-    val ours = OurChanges.of(s.changes.parts, reads)
+    val ours = OurChanges.of(s.changes.parts, reads, s.changes.bakesRows)
       .copy(vectorUpdates = RowMerge.vectorUpdates(s.changes))
     val walked = walk(s.log, s.table.name, s.table.pin, s.table.pinnedAs, ours, known)
     val isPinned = s.table.pinnedAs.forall(_.isOf(Some(s.binding.log)))

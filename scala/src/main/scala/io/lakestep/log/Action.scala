@@ -125,20 +125,27 @@ final case class MetaData(body: ObjectNode) extends Action {
   def mapsColumns: Boolean = property(MetaData.Mapping).exists(!_.equalsIgnoreCase("none"))
 
   /**
-   * With the type changes of columns that were staged after `pin` under the version `slot`. Only
-   * tables with the preview of type widening note versions there.
+   * With other versions in place of those after `pin`, which were staged: that in which in-commit
+   * timestamps were enabled, and, in tables with the preview of type widening, those of type changes.
    */
-  def withTypeChangesMoved(pin: Long, slot: Long): MetaData =
-    if (!schema.contains(MetaData.TypeChanges)) this
+  def withVersionsMoved(pin: Long, to: Long => Long): MetaData = {
+    def moved(version: Long) = if (version > pin) to(version) else version
+    val enabled = property(MetaData.TimestampsEnabledIn).flatMap(_.toLongOption).map(moved)
+    val stamped = enabled.fold(this) { version =>
+      withProperty(MetaData.TimestampsEnabledIn, Some(version.toString))
+    }
+    if (!schema.contains(MetaData.TypeChanges)) stamped
     else {
       val tree = Json.parse(schema)
       tree.findValues(MetaData.TypeChanges).asScala.flatMap(_.elements.asScala).foreach {
-        case change: ObjectNode if change.path(MetaData.TypeChangeVersion).asLong(-1L) > pin =>
-          change.put(MetaData.TypeChangeVersion, slot)
+        case change: ObjectNode if change.has(MetaData.TypeChangeVersion) =>
+          val version = change.path(MetaData.TypeChangeVersion).asLong
+          change.put(MetaData.TypeChangeVersion, moved(version))
         case _ =>
       }
-      MetaData(body.deepCopy().put("schemaString", Json.text(tree)))
+      MetaData(stamped.body.deepCopy().put("schemaString", Json.text(tree)))
     }
+  }
 
   /** With the property set to a value, or without it. */
   def withProperty(key: String, value: Option[String]): MetaData =
@@ -193,6 +200,9 @@ object MetaData {
   private val Mapping = "delta.columnMapping.mode"
   private val TypeChanges = "delta.typeChanges"
   private val TypeChangeVersion = "tableVersion"
+
+  /** The property that names the version from which on commits say their time. */
+  val TimestampsEnabledIn = "delta.inCommitTimestampEnablementVersion"
 }
 
 final case class Protocol(body: ObjectNode) extends Action {

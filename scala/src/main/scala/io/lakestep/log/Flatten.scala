@@ -8,49 +8,120 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 import io.lakestep.Json
 
 /**
- * Makes one commit out of the staged commits of a transaction on one table, or refuses.
+ * Makes of the staged commits of a transaction on one table what is published: one commit, or as few
+ * as can say the same.
  *
  * Applied to the pinned version the result gives the same state as the staged commits one after
- * another. It is a function of its arguments alone. What one commit cannot say (`OneCommit`) is
+ * another. It is a function of its arguments alone. What cannot be published at all is
  * LAKESTEP_UNSUPPORTED_COMBINATION, by which the statement has been refused before. Source: Delta's
  * PROTOCOL.md, "Action Reconciliation".
  */
 object Flatten {
 
-  /** What flattening has to know about the table; see `NetChanges`. */
+  /** What flattening has to know about the table; see `WrittenTable` and `NetChanges`. */
   final case class Table(
       name: String,
       path: TableRef,
       pin: Long,
       rowTracking: Boolean,
-      pinned: Option[PinnedHeader])
-
-  /** The overlay's path scheme; it must never reach a published action. */
+      pinned: Option[PinnedHeader],
+      rowIdHighWaterMark: Option[Long] = None) {
+    def isNew: Boolean = pin < 0
+  }
 
   def apply(transaction: String, table: Table, commits: Vector[LogCommit]): NetChanges = {
-    val staged = commits.filterNot(ForeignWriters.isStaging)
-    check(table, staged)
-    val parts =
-      Vector(NetPart(summary(table, staged), net(table, staged))).filter(_.actions.nonEmpty)
-    result(transaction, table, parts)
+    val staged = check(table, commits)
+    if (bakesRows(table, staged)) asStaged(transaction, table, commits)
+    else if (table.isNew && hasRowIds(table, staged))
+      result(transaction, table, Vector(ofNewTable(staged)))
+    else
+      result(
+        transaction,
+        table,
+        OneCommit.groups(table.pinned, staged)(c => StagedEffect.of(c.actions))
+      )
   }
 
   /** Every staged commit as a part of its own: plain readers will see the versions in between. */
-  def keepingCommits(transaction: String, table: Table, commits: Vector[LogCommit]): NetChanges = {
+  def keepingCommits(transaction: String, table: Table, commits: Vector[LogCommit]): NetChanges =
+    result(transaction, table, check(table, commits).map(Vector(_)))
+
+  /** Without what lets statements through the fence, which nobody publishes. */
+  private def check(table: Table, commits: Vector[LogCommit]): Vector[LogCommit] = {
     val staged = commits.filterNot(ForeignWriters.isStaging)
-    staged.foreach(c => check(table, Vector(c)))
-    val parts = staged.map(c => NetPart(summary(table, Vector(c)), net(table, Vector(c))))
-    result(transaction, table, parts.filter(_.actions.nonEmpty))
+    OneCommit.fault(table.rowTracking, staged.map(c => StagedEffect.of(c.actions)))
+      .foreach(fault => throw fault.error(table.name))
+    staged
   }
 
-  private def result(transaction: String, table: Table, parts: Vector[NetPart]): NetChanges = {
+  /** Each at the version at which it was staged, those that do nothing, too. */
+  private def asStaged(
+      transaction: String,
+      table: Table,
+      commits: Vector[LogCommit]): NetChanges = {
+    val groups = commits.map(c => Vector(c).filterNot(ForeignWriters.isStaging))
+    changes(transaction, table, parts(table, groups)).copy(bakesRows = true)
+  }
+
+  /**
+   * Whether rows of files that the transaction has made were copied by a later statement: then the new
+   * files hold the row ids and versions that the first ones were staged with.
+   */
+  private def bakesRows(table: Table, staged: Vector[LogCommit]): Boolean =
+    table.rowTracking && {
+      val pinned = table.rowIdHighWaterMark.getOrElse(-1L)
+      val made = mutable.Set.empty[String]
+      staged.exists { commit =>
+        val files = commit.files
+        val isBaked = files.exists(f => made(f.plainPath))
+        made ++= files.filter(f => !f.isRemoved && f.baseRowId.exists(_ > pinned)).map(_.plainPath)
+        isBaked
+      }
+    }
+
+  /** Whether every file that there is in the end has row ids, or need not have them. */
+  private def hasRowIds(table: Table, staged: Vector[LogCommit]): Boolean =
+    !table.rowTracking || net(staged).forall(_.baseRowId.isDefined)
+
+  /** All rows of a new table are new, to its change feed and to streams. */
+  private def ofNewTable(staged: Vector[LogCommit]): Vector[LogCommit] = staged.map { commit =>
+    LogCommit(
+      commit.version,
+      commit.actions.collect {
+        case add: AddFile if !add.dataChange => AddFile(add.body.deepCopy().put("dataChange", true))
+        case action if !action.isInstanceOf[ChangeFile] => action
+      }
+    )
+  }
+
+  /** Each group as a commit on top of those before it. */
+  private def parts(table: Table, groups: Vector[Vector[LogCommit]]): Vector[NetPart] =
+    groups.foldLeft((table, Vector.empty[NetPart])) { case ((now, done), group) =>
+      val part = NetPart(summary(table, group), net(now, group))
+      now.copy(pinned = now.pinned.map(_.after(part))) -> (done :+ part)
+    }._2
+
+  private def result(
+      transaction: String,
+      table: Table,
+      groups: Vector[Vector[LogCommit]]): NetChanges = {
+    val (made, own) = parts(table, groups).zip(groups).filter(_._1.actions.nonEmpty).unzip
+    changes(transaction, table, made.map(numbered(table, own, _)))
+  }
+
+  /** Versions that were staged are called by the number, above the pin, of the part that makes them. */
+  private def numbered(table: Table, own: Vector[Vector[LogCommit]], part: NetPart): NetPart = {
+    def partOf(staged: Long) = 1 + own.indexWhere(_.exists(_.version >= staged)).max(0)
+    part.copy(actions = part.actions.map {
+      case m: MetaData => m.withVersionsMoved(table.pin, v => table.pin + partOf(v))
+      case other => other
+    })
+  }
+
+  private def changes(transaction: String, table: Table, parts: Vector[NetPart]): NetChanges = {
     val all = NetChanges(transaction, table.path.uri, table.pin, parts, None)
     if (all.changesHeader) all.copy(before = table.pinned) else all
   }
-
-  private def check(table: Table, staged: Vector[LogCommit]): Unit =
-    OneCommit.refusal(table.pinned, table.rowTracking, staged.map(c => StagedEffect.of(c.actions)))
-      .foreach(refusal => throw refusal.error(table.name))
 
   private def net(table: Table, staged: Vector[LogCommit]): Vector[Action] = {
     val files = netFiles(staged)
@@ -67,7 +138,7 @@ object Flatten {
       actions.collect { case c: ChangeFile => c }
   }
 
-  /** Protocol and metadata where they differ from those of the pinned version. */
+  /** Protocol and metadata where they differ from those of the version below. */
   private def header(
       table: Table,
       staged: Vector[LogCommit],

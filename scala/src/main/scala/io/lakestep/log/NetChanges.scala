@@ -20,20 +20,34 @@ final case class NetPart(info: CommitInfo, actions: Vector[Action]) {
 }
 
 /** Metadata and protocol of a table at the pinned version, as its log has them. */
-final case class PinnedHeader(metaData: MetaData, protocol: Protocol, domains: Set[String])
+final case class PinnedHeader(metaData: MetaData, protocol: Protocol, domains: Set[String]) {
+
+  /** Of the version that the part makes. */
+  def after(part: NetPart): PinnedHeader = {
+    val (gone, set) = part.domains.partition(_.removed)
+    PinnedHeader(
+      part.metaData.getOrElse(metaData),
+      part.protocol.getOrElse(protocol),
+      domains -- gone.map(_.domain) ++ set.map(_.domain)
+    )
+  }
+}
 
 /**
  * What a transaction does to one table, relative to the pinned version.
  *
  * @param parts the commits to publish, usually one
  * @param before what an undo puts back when the transaction changes metadata or protocol
+ * @param bakesRows whether files hold row ids and versions that are right only where each part gets
+ *   the version at which it was staged; the entry says so (`RowIds.asStaged`)
  */
 final case class NetChanges(
     transaction: String,
     table: String,
     pin: Long,
     parts: Vector[NetPart],
-    before: Option[PinnedHeader]) {
+    before: Option[PinnedHeader],
+    bakesRows: Boolean = false) {
 
   def isEmpty: Boolean = parts.forall(_.actions.isEmpty)
   lazy val actions: Vector[Action] = parts.flatMap(_.actions)

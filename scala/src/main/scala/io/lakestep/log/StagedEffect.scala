@@ -78,33 +78,18 @@ object StagedEffect {
 }
 
 /**
- * Why staged commits of one table cannot become one published commit.
+ * Why a staged commit cannot be published at all.
  *
  * @param reason the subclass of LAKESTEP_UNSUPPORTED_COMBINATION
  */
 sealed abstract class Unpublishable(reason: String, parameters: (String, String)*) {
 
-  /** What refuses the statement that staged the last of the commits, or would. */
+  /** What refuses the statement that staged it. */
   def error(table: String): LakestepException =
     Errors(s"LAKESTEP_UNSUPPORTED_COMBINATION.$reason", ("table" -> table) +: parameters: _*)
 }
 
 object Unpublishable {
-
-  /** Readers of a commit with change files see nothing else of its change feed. */
-  case object ChangeDataFeed extends Unpublishable("CHANGE_DATA_FEED")
-
-  /** A change that was made without a change feed would be shown in one, or the other way round. */
-  case object FeedSwitched extends Unpublishable("FEED_SWITCHED")
-
-  /** Row ids that the first commit gave out stand inside files of the next. */
-  case object RowTracked extends Unpublishable("ROW_TRACKING")
-
-  /** Files without row ids would stand in a commit whose protocol asks for them. */
-  case object RowTrackingSwitched extends Unpublishable("ROW_TRACKING_SWITCHED")
-
-  /** One commit that rearranges rows must not change them, too. */
-  case object MixedDataChange extends Unpublishable("OPTIMIZE")
 
   final case class UnknownAction(kind: String)
       extends Unpublishable("UNKNOWN_ACTION", "kind" -> kind)
@@ -115,25 +100,7 @@ object Unpublishable {
   final case class RowCount(file: String) extends Unpublishable("ROW_COUNT", "file" -> file)
 }
 
-/** What one statement does to the log of a table, as far as that is known before it runs. */
-sealed trait StatementKind
-object StatementKind {
-
-  /** Adds rows. */
-  case object Append extends StatementKind
-
-  /** Changes rows in any other way. */
-  case object Data extends StatementKind
-
-  /** Rearranges files. */
-  case object Rewrite extends StatementKind
-  case object Metadata extends StatementKind
-
-  /** DESCRIBE DETAIL: stages nothing. */
-  case object Detail extends StatementKind
-}
-
-/** Whether one commit can say what several staged commits did. */
+/** Which staged commits of a table one commit can say. */
 object OneCommit {
 
   /** The second is Delta's older name. */
@@ -161,67 +128,50 @@ object OneCommit {
   private def headers(pinned: Option[PinnedHeader], effects: Seq[StagedEffect]): Seq[Header] =
     effects.scanLeft(Header(pinned.map(_.metaData), pinned.map(_.protocol)))(_ after _)
 
-  /** Why a further statement of this kind need not run, as `refusal` would be its end. */
-  def refusalBefore(
-      pinned: PinnedHeader,
-      effects: Seq[StagedEffect],
-      next: StatementKind): Option[Unpublishable] = {
-    import StatementKind._
-    val now = headers(Some(pinned), effects).last
-    def changes = next == Append || next == Data
-    if (next == Metadata || next == Detail) None
-    else if (effects.exists(e => if (changes) e.rearranges else e.changesData))
-      Some(Unpublishable.MixedDataChange)
-    else if (now.tracksRows && effects.exists(_.hasFiles)) Some(Unpublishable.RowTracked)
-    else if (effects.exists(_.hasChangeFiles) && changes ||
-      next == Data && now.hasFeed && effects.exists(_.changesData))
-      Some(Unpublishable.ChangeDataFeed)
-    else None
-  }
-
   /** Whether the table tracks rows once the commits are published. */
   def tracksRows(pinned: Option[PinnedHeader], effects: Seq[StagedEffect]): Boolean =
     headers(pinned, effects).last.tracksRows
 
+  /** Why one of these commits cannot be published. */
+  def fault(tracksRows: Boolean, effects: Seq[StagedEffect]): Option[Unpublishable] =
+    effects.flatMap(_.fault).find(f => tracksRows || !f.isInstanceOf[Unpublishable.RowCount])
+
   /**
-   * Why these commits, one after another, cannot become one; nothing if they can.
+   * The commits in order, in as few groups as there are commits that say the same to whoever reads the
+   * table, its change feed, or a stream of it.
    *
    * @param pinned the table's header at the pin; without it only what the commits say counts
    */
-  def refusal(
-      pinned: Option[PinnedHeader],
-      tracksRows: Boolean,
-      effects: Seq[StagedEffect]): Option[Unpublishable] = {
-    import Unpublishable._
-    val all = headers(pinned, effects)
+  def groups[A](pinned: Option[PinnedHeader], commits: Vector[A])(effect: A => StagedEffect)
+      : Vector[Vector[A]] = {
+    val before = headers(pinned, commits.map(effect)).toVector
+    commits.indices.foldLeft(Vector.empty[Vector[Int]]) { (done, next) =>
+      done.lastOption.map(_ :+ next) match {
+        case Some(more) if isOne(before(more.head), more.map(i => effect(commits(i)))) =>
+          done.init :+ more
+        case _ => done :+ Vector(next)
+      }
+    }.map(_.map(commits))
+  }
+
+  private def isOne(before: Header, effects: Vector[StagedEffect]): Boolean = {
+    val all = effects.scanLeft(before)(_ after _)
     val last = all.last
     val steps = all.zip(all.drop(1)).zip(effects)
-    val tracks = tracksRows || last.tracksRows
-    val withFiles = effects.filter(_.hasFiles)
-    val movesColumns = last.hasFeed && last.mapsColumns && effects.size > 1 &&
-      effects.exists(_.changesData) &&
+    // Readers of a commit with change files see nothing else of its change feed.
+    def hidesChanges = effects.exists(_.hasChangeFiles) && effects.count(_.changesData) > 1
+    def movesColumns = last.hasFeed && last.mapsColumns && effects.exists(_.changesData) &&
       steps.exists { case ((before, after), _) => before.schema != after.schema }
-    def when(isSo: Boolean, refusal: Unpublishable) = Option.when(isSo)(refusal)
-    effects.flatMap(_.fault).filter(f => tracks || !f.isInstanceOf[RowCount]).headOption
-      .orElse(when(
-        effects.exists(_.hasChangeFiles) && effects.count(_.changesData) > 1 || movesColumns ||
-          last.hasFeed && effects.size > 1 && effects.exists(e => e.isIdleMerge && e.changesData),
-        ChangeDataFeed
-      ))
-      .orElse(when(
-        steps.exists { case ((_, own), e) => e.changesData && own.hasFeed != last.hasFeed },
-        FeedSwitched
-      ))
-      .orElse(when(tracks && withFiles.size > 1, RowTracked))
-      .orElse(when(
-        last.tracksRows && steps.exists { case ((_, own), e) =>
-          e.hasFilesWithoutRowIds && !own.tracksRows
-        },
-        RowTrackingSwitched
-      ))
-      .orElse(when(
-        withFiles.size > 1 && withFiles.flatMap(_.dataChanges).distinct.size > 1,
-        MixedDataChange
-      ))
+    def showsIdle = last.hasFeed && effects.exists(e => e.isIdleMerge && e.changesData)
+    // A change that was made without a feed would be shown in one, or the other way round.
+    def switchesFeed =
+      steps.exists { case ((_, own), e) => e.changesData && own.hasFeed != last.hasFeed }
+    // Files without row ids would stand in a commit whose protocol asks for them.
+    def lacksRowIds = last.tracksRows && steps.exists { case ((_, own), e) =>
+      e.hasFilesWithoutRowIds && !own.tracksRows
+    }
+    // A commit that rearranges rows must not change them, too.
+    def mixes = effects.filter(_.hasFiles).flatMap(_.dataChanges).distinct.size > 1
+    !(hidesChanges || movesColumns || showsIdle || switchesFeed || lacksRowIds || mixes)
   }
 }

@@ -106,6 +106,10 @@ final class TableLog(store: ObjectStore, val table: TableRef) {
       LogCommit(version, parse(table.slot(version), bytes))
     }
 
+  /** The in-commit timestamp of a commit, where it has one. */
+  def timeOf(version: Long): Option[Long] =
+    read(version).flatMap(_.info).flatMap(_.inCommitTimestampMs)
+
   /** A staged commit of a segment, or nothing when it is missing. Condition: LAKESTEP_LOG_CORRUPT. */
   def readStaged(segment: String, version: Long): Option[LogCommit] = {
     val file = table.stagedSlot(segment, version)

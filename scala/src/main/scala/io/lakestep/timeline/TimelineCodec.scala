@@ -28,7 +28,13 @@ object TimelineCodec {
 
   /** Tables that the entry makes: whoever does not know them would close one without a header. */
   private val NewTables = "newTables"
-  private val Features = Set(Reserve, Names, Purges, NewTables)
+
+  /**
+   * Tables that get several commits: whoever does not know them would give files other row ids than
+   * those that stand inside them, and call the version of an earlier part by that of a later one.
+   */
+  private val Parts = "parts"
+  private val Features = Set(Reserve, Names, Purges, NewTables, Parts)
 
   private val Sum = "sum"
 
@@ -38,7 +44,8 @@ object TimelineCodec {
       val features = Vector(Reserve).filter(_ => c.tables.exists(_.reserve.isDefined)) ++
         Vector(Names).filter(_ => c.names.nonEmpty) ++
         Vector(Purges).filter(_ => c.purges.nonEmpty) ++
-        Vector(NewTables).filter(_ => c.tables.exists(_.pin < 0))
+        Vector(NewTables).filter(_ => c.tables.exists(_.pin < 0)) ++
+        Vector(Parts).filter(_ => c.tables.exists(_.parts > 1))
       if (features.nonEmpty) texts(node.putArray(StrictFields.RequiredFeatures), features)
       node.put("rules", c.rules)
       node.set[JsonNode]("transaction", requested(c.transaction))
@@ -261,7 +268,10 @@ object TimelineCodec {
     t.protocolHash.foreach(h => node.put("protocolHash", h))
     node.put("inCommitTimestamps", t.inCommitTimestamps)
     t.inCommitTimestampMs.foreach(ts => node.put("inCommitTimestampMs", ts))
-    t.rowIds.foreach(r => node.putObject("rowIds").put("atPin", r.atPin).put("atBase", r.atBase))
+    t.rowIds.foreach { r =>
+      val ids = node.putObject("rowIds").put("atPin", r.atPin).put("atBase", r.atBase)
+      if (r.asStaged) ids.put("asStaged", true)
+    }
     node.set[JsonNode]("added", sums(t.added))
     node.set[ObjectNode]("removed", sums(t.removed))
   }
@@ -286,7 +296,9 @@ object TimelineCodec {
     protocolHash = f.optString("protocolHash"),
     inCommitTimestamps = f.flag("inCommitTimestamps"),
     inCommitTimestampMs = f.optLong("inCommitTimestampMs"),
-    rowIds = f.optChild("rowIds").map(r => RowIds(r.long("atPin"), r.long("atBase"))),
+    rowIds = f.optChild("rowIds").map(r =>
+      RowIds(r.long("atPin"), r.long("atBase"), r.optFlag("asStaged").getOrElse(false))
+    ),
     added = sums(f.child("added")),
     removed = sums(f.child("removed"))
   )

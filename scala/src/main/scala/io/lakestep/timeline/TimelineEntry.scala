@@ -114,7 +114,13 @@ final case class EntryTable(
 
 final case class SlotStamp(sizeBytes: Long, modifiedMs: Long)
 
-final case class RowIds(atPin: Long, atBase: Long)
+/**
+ * The high-water marks of row ids.
+ *
+ * @param asStaged whether the parts get the very versions and row ids with which they were staged, as
+ *   these stand inside files
+ */
+final case class RowIds(atPin: Long, atBase: Long, asStaged: Boolean = false)
 
 /** Files, rows (as far as statistics tell) and bytes. */
 final case class FileSums(files: Long, rows: Long, sizeBytes: Long)

@@ -7,7 +7,7 @@ import org.apache.spark.sql.delta.lakestep.{
   AutoCompaction, CatalogUpdate, DeltaHousekeeping, SparkInternals
 }
 import io.lakestep.commit.CommitOutcome
-import io.lakestep.log.{LogCommit, StatementKind}
+import io.lakestep.log.LogCommit
 
 /**
  * What Delta does after each commit, done once for the published commits of a transaction, in the
@@ -89,7 +89,7 @@ private[transaction] object AfterCommit {
     SparkInternals.within(own) {
       alone(own, "auto compaction") { transaction =>
         for (overlay <- transaction.overlayOf(table.base, own.sessionState.newHadoopConf()))
-          transaction.runStatement(StatementKind.Rewrite, DeltaHousekeeping.forget(own, _))(
+          transaction.runStatement(DeltaHousekeeping.forget(own, _))(
             StagingWatch.during(transaction)(rewrite(own, overlay))
           )
       }

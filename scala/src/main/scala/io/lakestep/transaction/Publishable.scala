@@ -4,18 +4,10 @@ import java.util.Locale
 
 import org.apache.spark.sql.delta.lakestep.StagingObserver
 import io.lakestep.Errors
-import io.lakestep.log.{ForeignWriters, OneCommit, StagedEffect, StatementKind}
+import io.lakestep.log.{ForeignWriters, OneCommit, StagedEffect}
 
 /** Whether COMMIT can publish what is staged of a table: asked of each statement, never at COMMIT. */
 private[transaction] object Publishable {
-
-  /** Refuses the statement that is about to write a table. */
-  def checkBefore(
-      table: TransactionTable,
-      staged: Vector[StagedEffect],
-      statement: StatementKind): Unit =
-    table.pinnedHeader.flatMap(OneCommit.refusalBefore(_, staged, statement))
-      .foreach(refusal => throw refusal.error(table.name))
 
   /**
    * Refuses the statement that has staged the last commits of a table, where COMMIT could not publish
@@ -30,8 +22,8 @@ private[transaction] object Publishable {
         "change" -> "stage a commit that no transaction of Delta's has made"
       )
     val pinned = table.pinnedHeader
-    OneCommit.refusal(pinned, tracksRows = false, staged)
-      .foreach(refusal => throw refusal.error(table.name))
+    OneCommit.fault(OneCommit.tracksRows(pinned, staged), staged)
+      .foreach(fault => throw fault.error(table.name))
     pinned.foreach(ForeignWriters.checkMode(_, staged))
     if (table.isNew) checkNew(table, staged)
   }

@@ -55,7 +55,6 @@ object StagingWatch extends Logging {
               pinned = Option.unless(table.isNew)(header)
             )
           )
-          transaction.checkCombination(table)
           transaction.decide(
             table,
             isStated = header.metaData.property(ForeignWriters.Property).isDefined

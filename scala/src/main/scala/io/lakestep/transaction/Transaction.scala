@@ -9,7 +9,7 @@ import io.lakestep.Errors
 import io.lakestep.commit.{
   BegunTransaction, Database, IsolationLevel, ReadTable, TransactionModes, WrittenTable
 }
-import io.lakestep.log.{ReadSet, StagedEffect, StatementKind, TableRef}
+import io.lakestep.log.{ReadSet, StagedEffect, TableRef}
 import io.lakestep.names.TransactionNames
 import io.lakestep.overlay.{OverlayPath, Staging}
 
@@ -35,7 +35,6 @@ final class Transaction(
 
   @volatile private var current = started
   @volatile private var mayWrite = !started.readOnly
-  private val statement = new AtomicReference[StatementKind](StatementKind.Data)
 
   /** Held by the statement that runs, and by COMMIT and ROLLBACK. */
   private val turn = new ReentrantLock(true)
@@ -131,8 +130,6 @@ final class Transaction(
   def decide(table: TransactionTable, isStated: Boolean): Unit =
     staging.decide(table.base.toString, isStated)
 
-  def currentStatement: StatementKind = statement.get
-
   /**
    * Runs COMMIT or ROLLBACK after the statement that runs on another thread. None if the transaction
    * has left `from` while this waited.
@@ -156,7 +153,7 @@ final class Transaction(
   }
 
   /** Runs one statement. If it fails, everything it staged is cut off again. */
-  def runStatement[T](kind: StatementKind, forget: Path => Unit)(body: => T): T = inTurn {
+  def runStatement[T](forget: Path => Unit)(body: => T): T = inTurn {
     if (!state.runsStatements) {
       throw Errors(
         "LAKESTEP_TRANSACTION_NOT_OPEN",
@@ -166,7 +163,6 @@ final class Transaction(
     }
     checkUsable()
     val before = savepoint(Map.empty)
-    val outer = statement.getAndSet(kind)
     depth += 1
     try {
       val result = body
@@ -184,10 +180,7 @@ final class Transaction(
         }
         failure.failed(cause)
         throw cause
-    } finally {
-      depth -= 1
-      statement.set(outer)
-    }
+    } finally depth -= 1
   }
 
   /**
@@ -325,8 +318,4 @@ final class Transaction(
 
   private def effects(table: TransactionTable): Vector[StagedEffect] =
     staging.effectsOf(table.base.toString)
-
-  /** Refuses the statement that is about to write a table, where COMMIT could not publish it. */
-  def checkCombination(table: TransactionTable): Unit =
-    Publishable.checkBefore(table, effects(table), currentStatement)
 }

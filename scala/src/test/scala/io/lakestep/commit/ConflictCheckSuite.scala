@@ -13,7 +13,8 @@ final class ConflictCheckSuite extends AnyFunSuite {
     ConflictCheck.check(
       OurChanges.of(
         Seq(NetPart(commitInfo("W"), ours.toVector)),
-        Option.when(reads)(ReadSet.WholeTable)
+        Option.when(reads)(ReadSet.WholeTable),
+        bakesRows = false
       ),
       LogCommit(9, theirs.toVector)
     ).map(_.rule)
@@ -81,22 +82,26 @@ final class ConflictCheckSuite extends AnyFunSuite {
     assert(rule(append, Seq(txn("app", 1)), reads = true).isEmpty)
   }
 
-  test("baked row ids conflict with every commit that has files") {
-    val ours = OurChanges.of(Seq(NetPart(commitInfo("W"), append.toVector)), reads = None)
-    val found = ConflictCheck.check(ours.copy(bakesRows = true), LogCommit(9, Vector(add("f"))))
-    assert(found.map(_.rule).contains(Rule.RowIdsBaked))
+  test("row ids inside files conflict with every commit: each takes a version") {
+    val ours =
+      OurChanges.of(Seq(NetPart(commitInfo("W"), append.toVector)), reads = None, bakesRows = true)
+    for (theirs <- Seq(add("f"), txn("app", 1))) {
+      val found = ConflictCheck.check(ours, LogCommit(9, Vector(theirs)))
+      assert(found.map(_.rule).contains(Rule.RowIdsBaked))
+    }
   }
 
   test("only blind appends of files are not conflict-capable") {
     def capable(ours: Action*) =
       OurChanges.of(
         Seq(NetPart(commitInfo("W"), ours.toVector)),
-        reads = None
+        reads = None,
+        bakesRows = false
       ).isConflictCapable(1)
     assert(!capable(add("x")) && capable(remove("x")) && capable(metaData("i")) && capable(txn(
       "a",
       1
     )))
-    assert(OurChanges.of(Nil, reads = None).isConflictCapable(2))
+    assert(OurChanges.of(Nil, reads = None, bakesRows = false).isConflictCapable(2))
   }
 }

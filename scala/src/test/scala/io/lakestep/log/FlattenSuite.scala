@@ -103,21 +103,77 @@ final class FlattenSuite extends AnyFunSuite {
     ).parts.head.info.isBlindAppend)
   }
 
-  test("what one commit cannot say is refused") {
+  test("what no commit can say is refused") {
     def combination(reason: String) = s"LAKESTEP_UNSUPPORTED_COMBINATION.$reason"
-    assert(refusal(
-      Seq(add("x")),
-      Seq(remove("b"), add("y"), cdc("c"))
-    ) == combination("CHANGE_DATA_FEED"))
-    assert(refusal(
-      Seq(add("x")),
-      Seq(remove("b", dataChange = false), add("y", dataChange = false))
-    ) == combination("OPTIMIZE"))
     assert(refusal(Seq(Other("sidecar", Json.obj()))) == combination("UNKNOWN_ACTION"))
-    val tracking = table.copy(rowTracking = true)
-    assert(refusalIn(tracking)(Seq(add("x")), Seq(add("y"))) == combination("ROW_TRACKING"))
     val uncounted = AddFile(Json.obj().put("path", "x").put("baseRowId", 3))
-    assert(refusalIn(tracking)(Seq(uncounted)) == combination("ROW_COUNT"))
+    assert(refusalIn(table.copy(rowTracking = true))(Seq(uncounted)) == combination("ROW_COUNT"))
+  }
+
+  private def parts(net: NetChanges): Vector[Vector[String]] =
+    net.parts.map(p => files(NetChanges("", "", 0, Vector(p), None)))
+
+  test("what one commit cannot say is said by several, and by no more than that") {
+    val update = Seq(remove("b"), add("y"), cdc("c"))
+    assert(parts(flat(Seq(add("w")), Seq(add("x")), update, Seq(add("z")))) ==
+      Vector(Vector("add w", "add x"), Vector("remove b", "add y"), Vector("add z")))
+    val rearranged = Seq(remove("b", dataChange = false), add("y", dataChange = false))
+    assert(parts(flat(Seq(add("x")), rearranged)) ==
+      Vector(Vector("add x"), Vector("remove b", "add y")))
+  }
+
+  test("each part stands on the header of the one before") {
+    val pinned = PinnedHeader(metaData("i"), protocol("f"), Set("known"))
+    val gone =
+      DomainMetadata(Json.obj().put("domain", "new").put("configuration", "").put("removed", true))
+    val net = flatIn(table.copy(pinned = Some(pinned)))(
+      Seq(metaData("i", "two"), domain("new", "1")),
+      Seq(remove("b"), add("y"), cdc("c")),
+      Seq(metaData("i"), gone, remove("y"), add("z"), cdc("d"))
+    )
+    assert(net.parts.map(_.actions.map(_.kind)) == Vector(
+      Vector("metaData", "domainMetadata", "remove", "add", "cdc"),
+      Vector("metaData", "domainMetadata", "remove", "add", "cdc")
+    ))
+    assert(net.before.contains(pinned))
+  }
+
+  test(
+    "row ids that stand inside files keep each commit, those that do nothing too, at its version"
+  ) {
+    val tracking = table.copy(rowTracking = true, rowIdHighWaterMark = Some(9))
+    def row(path: String, id: Long, dv: Option[String] = None) = {
+      val body = add(path, dv).body.put("baseRowId", id).put("stats", """{"numRecords":1}""")
+      AddFile(body)
+    }
+    val alone = flatIn(tracking)(Seq(row("x", 10)), Seq(remove("b"), row("y", 11)))
+    assert(alone.parts.size == 1 && !alone.bakesRows)
+    // The vector of an older file holds no row.
+    val twice = flatIn(tracking)(
+      Seq(remove("b"), row("b", 3, Some("d1"))),
+      Seq(remove("b", Some("d1")), row("b", 3, Some("d2")))
+    )
+    assert(twice.parts.size == 1 && !twice.bakesRows)
+    val baked = flatIn(tracking)(
+      ForeignWriters.staging(protocol(), None),
+      Seq(row("x", 10)),
+      Seq(commitInfo("DELETE")),
+      Seq(remove("x"), row("y", 11))
+    )
+    assert(baked.bakesRows && parts(baked) ==
+      Vector(Vector(), Vector("add x"), Vector(), Vector("remove x", "add y")))
+  }
+
+  test("of a new table all rows are new") {
+    val made = table.copy(pin = -1)
+    val net = flatIn(made)(
+      Seq(protocol(), metaData("i")),
+      Seq(add("x")),
+      Seq(remove("x"), add("y"), cdc("c")),
+      Seq(remove("y", dataChange = false), add("z", dataChange = false))
+    )
+    assert(net.parts.size == 1 && net.actions.map(_.kind) == Vector("protocol", "metaData", "add"))
+    assert(net.adds.forall(_.dataChange))
   }
 
   test("one data statement with change files, beside metadata, is allowed") {

@@ -2,13 +2,13 @@ package io.lakestep.log
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.{Json, LakestepException}
+import io.lakestep.Json
 import io.lakestep.commit.Lake
 
 /**
  * Every sequence of up to three kinds of statements, on tables with and without a change data feed, row
- * tracking and column mapping: either refused, or published so that every reader gets what the
- * commits one after another say.
+ * tracking and column mapping: published so that every reader gets what the commits one after another
+ * say.
  */
 final class OneCommitSuite extends AnyFunSuite {
   private val lake = Lake.inMemory()
@@ -120,48 +120,50 @@ final class OneCommitSuite extends AnyFunSuite {
       else run.copy(commits = run.commits :+ commit, last = run.last.next(commit))
     }
 
-  /** Why one commit would tell somebody something else, if so. */
-  private def fault(run: Run, net: Vector[Action]): Option[String] = {
-    val commit = LogCommit(run.base.version + 1, net)
-    val after = run.base.next(commit)
-    val changes = commit.files.map(_.dataChange).distinct
-    val lacksIds = commit.files.exists(f => !f.isRemoved && f.baseRowId.isEmpty)
-    val tracks = after.protocol.writerFeatures.exists(_(Tracking))
+  /** What the commits tell somebody else than those that were staged, if they do. */
+  private def fault(run: Run, published: Vector[LogCommit]): Option[String] = {
+    val states = published.scanLeft(run.base)(_ next _)
+    val steps = published.zip(states.tail)
+    def tracks(s: ReplayedState) = s.protocol.writerFeatures.exists(_(Tracking))
     def state(s: ReplayedState) = (s.files, s.metaData, s.protocol.writerFeatures)
-    if (state(after) != state(run.last)) Some("another state")
-    else if (told(commit, hasFeed(after)) != run.feed) Some("another change feed")
-    else if (changes.size > 1 || changes == Vector(false) && run.commits.exists(_.changesData))
+    def lacksIds(c: LogCommit) = c.files.exists(f => !f.isRemoved && f.baseRowId.isEmpty)
+    def rearranges(c: LogCommit) = c.files.map(_.dataChange).distinct == Vector(false)
+    if (state(states.last) != state(run.last)) Some("another state")
+    else if (sum(steps.flatMap { case (c, s) => told(c, hasFeed(s)) }) != run.feed)
+      Some("another change feed")
+    else if (published.exists(_.files.map(_.dataChange).distinct.size > 1) ||
+      published.forall(rearranges) && Flatten.net(run.commits.filter(_.changesData)).nonEmpty)
       Some("changes of rows that a stream does not see")
-    else if (tracks && lacksIds) Some("files without row ids")
-    else if (tracks && run.commits.count(_.files.nonEmpty) > 1) Some("row ids inside files")
+    else if (steps.exists { case (c, s) => tracks(s) && lacksIds(c) })
+      Some("files without row ids")
     else None
   }
+
+  private def published(base: ReplayedState, net: NetChanges): Vector[LogCommit] =
+    net.parts.zipWithIndex.map { case (part, i) => LogCommit(base.version + 1L + i, part.actions) }
 
   for ((name, actions) <- tables) test(s"what is published says what was staged: $name") {
     val base = ReplayedState.empty.next(LogCommit(4, actions))
     val pinned = PinnedHeader(base.metaData, base.protocol, Set.empty)
-    val tracks = base.protocol.writerFeatures.exists(_(Tracking))
-    val table = Flatten.Table("t", TableRef("/t"), 4, tracks, Some(pinned))
-    var published, refused = 0
+    var one, several, kept = 0
     for (length <- 1 to 3; sequence <- statements.combined(length)) {
       val staged = run(base, sequence.map(_._2))
       def clue = sequence.map(_._1).mkString(", ")
-      def net = Flatten("t", table, staged.commits).actions
       val effects = staged.commits.map(c => StagedEffect.of(c.actions))
-      OneCommit.refusal(Some(pinned), tracksRows = false, effects) match {
-        case None =>
-          published += 1
-          assert(fault(staged, net).isEmpty, clue)
-        case Some(why) =>
-          refused += 1
-          assert(staged.commits.size > 1, clue)
-          assert(intercept[LakestepException](net).getCondition == why.error("t").getCondition)
-      }
+      val tracks = OneCommit.tracksRows(Some(pinned), effects)
+      val net =
+        Flatten("t", Flatten.Table("t", TableRef("/t"), 4, tracks, Some(pinned)), staged.commits)
+      assert(fault(staged, published(base, net)).isEmpty, clue)
+      if (net.bakesRows) {
+        kept += 1
+        assert(tracks && net.parts.size == staged.commits.size, clue)
+      } else if (net.parts.size > 1) several += 1
+      else one += 1
     }
-    assert(published > 100 && refused > 100)
+    assert(one > 100 && several > 100 && kept > 10)
   }
 
-  test("what need not be refused is not: two statements") {
+  test("commits are not split without need: two statements") {
     for {
       (name, actions) <- tables
       (first, one) <- statements
@@ -170,17 +172,17 @@ final class OneCommitSuite extends AnyFunSuite {
       val base = ReplayedState.empty.next(LogCommit(4, actions))
       val pinned = PinnedHeader(base.metaData, base.protocol, Set.empty)
       val staged = run(base, Seq(one, two))
-      val effects = staged.commits.map(c => StagedEffect.of(c.actions))
-      val refusal = OneCommit.refusal(Some(pinned), tracksRows = false, effects)
+      val groups = OneCommit.groups(Some(pinned), staged.commits)(c => StagedEffect.of(c.actions))
       // Delta reads the feed of a version by one schema.
       val movesColumns = base.metaData.mapsColumns && Set(first, next)("another schema")
       // Of two images of one row in one version nobody could tell which one is the later.
-      val mayRepeat = effects.count(_.hasChangeFiles) > 1
-      if (refusal.isDefined && !movesColumns && !mayRepeat) {
+      val mayRepeat = staged.commits.count(c => StagedEffect.of(c.actions).hasChangeFiles) > 1
+      if (groups.size > 1 && !movesColumns && !mayRepeat) {
         val net = Flatten.net(staged.commits) ++ staged.commits.flatMap(_.actions).collect {
           case other @ (_: MetaData | _: Protocol | _: ChangeFile) => other
         }
-        assert(fault(staged, net).isDefined, s"$name: $first, $next: $refusal")
+        val commit = LogCommit(base.version + 1, net)
+        assert(fault(staged, Vector(commit)).isDefined, s"$name: $first, $next")
       }
     }
   }

@@ -3,7 +3,7 @@ package io.lakestep.names
 import java.nio.file.{Files, Path => JPath}
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.spark.SparkConf
+import org.apache.spark.{SparkConf, SparkException}
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.catalog.{
@@ -309,6 +309,22 @@ final class MetastoreSuite extends AnyFunSuite {
     assert(new Metastore(new Forgetful(s.catalog), s.conf)(entry, making).isEmpty)
     assert(!s.catalog.databaseExists("e"))
   }
+
+  /** As the client of Glue, which renames no table. */
+  private class Unrenaming(base: ExternalCatalog) extends ExternalCatalogCalls(base) {
+    override def renameTable(schema: String, from: String, to: String): Unit =
+      throw new SparkException("no", new UnsupportedOperationException("rename"))
+  }
+
+  for ((what, changes, expected) <- cases if what != "a schema is dropped with its tables")
+    test(s"$what, in a metastore whose client renames no table") {
+      val s = new Scene
+      val entry = s.entry(changes(s): _*)
+      val metastore = new Metastore(new Unrenaming(s.catalog), s.conf)
+      assert(metastore(entry, making).isEmpty && s.places == expected && s.files)
+      assert(metastore.repair(Vector(entry), Set.empty, making, next).isEmpty)
+      assert(s.places == expected && s.files)
+    }
 
   test("a metastore that keeps no id takes part in no transaction that changes names") {
     val catalog = new InMemoryCatalog(new SparkConf, new Configuration)

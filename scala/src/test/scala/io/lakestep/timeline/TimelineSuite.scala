@@ -40,7 +40,7 @@ final class TimelineSuite extends AnyFunSuite {
     protocolHash = None,
     inCommitTimestamps = true,
     inCommitTimestampMs = Some(5),
-    rowIds = Some(RowIds(1, 2)),
+    rowIds = Some(RowIds(1, 2, asStaged = true)),
     added = FileSums(1, 2, 3),
     removed = FileSums(0, 0, 0)
   )
@@ -160,7 +160,7 @@ final class TimelineSuite extends AnyFunSuite {
   ) {
     val f = new Fixture
     val bytes = new String(TimelineCodec.encode(commit(1, "")), "UTF-8")
-    val required = "[\"reserve\",\"names\",\"purges\",\"newTables\"]"
+    val required = "[\"reserve\",\"names\",\"purges\",\"newTables\",\"parts\"]"
     assert(bytes.contains(s"\"requiredFeatures\":$required"))
     f.open().id
     f.store.putIfAbsent(

@@ -9,7 +9,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.{Ids, LakestepException}
 import io.lakestep.commit.{Lake, ManualClock}
-import io.lakestep.log.{PinnedHeader, StatementKind}
+import io.lakestep.log.PinnedHeader
 import io.lakestep.overlay.Staging
 import io.lakestep.storage.MemoryStore
 
@@ -41,7 +41,7 @@ final class FailedStatementSuite extends AnyFunSuite {
     ))
 
     def insert(file: String)(after: => Unit): Unit =
-      transaction.runStatement(StatementKind.Data, _ => ()) {
+      transaction.runStatement(_ => ()) {
         val version = lake.staged(begun, "A") + 1L
         Staging.of(begun.id).record(table.base.toString, version)
         lake.stage(begun, "A", 0, lake.add(file))

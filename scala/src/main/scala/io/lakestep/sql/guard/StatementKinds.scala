@@ -4,28 +4,17 @@ import org.apache.spark.sql.catalyst.plans.logical.{
   AlterTableCommand, AppendData, Command, LogicalPlan, OverwriteByExpression,
   OverwritePartitionsDynamic, Union
 }
-import org.apache.spark.sql.delta.commands.{DescribeDeltaDetailCommand, OptimizeTableCommandBase}
-import org.apache.spark.sql.execution.datasources.{
-  InsertIntoDataSourceCommand, SaveIntoDataSourceCommand
-}
-
-import io.lakestep.log.StatementKind
-import org.apache.spark.sql.SaveMode
 import org.apache.spark.sql.delta.DeltaOptions
+import org.apache.spark.sql.delta.commands.OptimizeTableCommandBase
+import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
 
-/** What a command does to the log of the table it writes. */
+/** What commands do to the table that they write. */
 private[sql] object StatementKinds {
 
-  def of(command: Command): StatementKind = command match {
-    case _: DescribeDeltaDetailCommand => StatementKind.Detail
-    case _: OptimizeTableCommandBase => StatementKind.Rewrite
-    case _: AlterTableCommand => StatementKind.Metadata
-    case other if other.getClass.getSimpleName.startsWith("AlterTable") => StatementKind.Metadata
-    case write if onlyRearranges(write) => StatementKind.Rewrite
-    case _: AppendData => StatementKind.Append
-    case save: SaveIntoDataSourceCommand if save.mode == SaveMode.Append => StatementKind.Append
-    case insert: InsertIntoDataSourceCommand if !insert.overwrite => StatementKind.Append
-    case _ => StatementKind.Data
+  /** Whether every row stays what it is. */
+  def keepsRows(command: Command): Boolean = command match {
+    case _: OptimizeTableCommandBase | _: AlterTableCommand => true
+    case other => other.getClass.getSimpleName.startsWith("AlterTable") || onlyRearranges(other)
   }
 
   /** The commands that the plan of one statement runs: itself, or those of a multi-insert. */

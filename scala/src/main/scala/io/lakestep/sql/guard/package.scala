@@ -4,8 +4,7 @@ package io.lakestep.sql
  * What statements may do in a transaction.
  *
  * `CommandCatalogue` decides by class, from `lakestep-commands.tsv`; a class that it does not know is
- * refused. `TransactionGuard` asks it for each command of each plan, and `StatementKinds` tells COMMIT what
- * kind of change one makes.
+ * refused. `TransactionGuard` asks it for each command of each plan.
  *
  * Guarantees: what cannot be committed is refused at its statement, with a condition that names it.
  */

@@ -19,7 +19,7 @@ import org.apache.spark.sql.execution.datasources.{
 import org.apache.spark.sql.types.StructType
 
 import org.apache.spark.sql.delta.lakestep.{DeltaReference, DeltaScan}
-import io.lakestep.log.{FileAction, ReadScan, ReadSet, RowFilter, StatementKind}
+import io.lakestep.log.{FileAction, ReadScan, ReadSet, RowFilter}
 import io.lakestep.sql.guard.{CommandCatalogue, Decision, StatementKinds, TransactionGuard}
 import io.lakestep.transaction.Transaction
 
@@ -71,12 +71,10 @@ private[sql] object ReadSets extends PredicateHelper {
       case save: SaveIntoDataSourceCommand =>
         DeltaReference.in(save).foreach(t => transaction.reads(t.path, ReadSet.WholeTable))
       // A change of metadata conflicts with every change of data, a rearrangement with none.
-      case other if Alone(StatementKinds.of(other)) =>
+      case other if StatementKinds.keepsRows(other) =>
       case other if readsData(other) => whole(transaction, other)
       case _ =>
     }
-
-  private val Alone = Set[StatementKind](StatementKind.Metadata, StatementKind.Rewrite)
 
   /** DESCRIBE HISTORY and DETAIL of Delta, and every other command that writes a table. */
   private def readsData(command: Command): Boolean =

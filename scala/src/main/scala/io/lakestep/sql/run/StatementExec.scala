@@ -17,7 +17,6 @@ import org.apache.spark.unsafe.types.UTF8String
 
 import org.apache.spark.sql.delta.lakestep.DeltaHousekeeping
 import io.lakestep.Errors
-import io.lakestep.log.StatementKind
 import io.lakestep.overlay.OverlayPath
 import io.lakestep.sql.command.{InspectionCommand, SavepointCommand, TransactionCommand}
 import io.lakestep.sql.guard.{CommandCatalogue, Decision, ScriptVariables, StatementKinds}
@@ -129,22 +128,22 @@ final case class StatementExec(
  * A command. Adaptive execution leaves one of Spark's own class alone, and else would run it on a
  * thread of its own when it has a subquery.
  *
- * @param kind nothing outside of a transaction
+ * @param isStatement whether it is one of an open transaction
  */
 final case class CommandStatementExec(
     child: SparkPlan,
     tables: Set[Path],
-    kind: Option[StatementKind],
+    isStatement: Boolean,
     @transient client: SparkSession,
     @transient typed: Option[StatementTag])
     extends V2CommandExec
     with StatementRoot {
 
-  override protected def run(): Seq[InternalRow] = (checked(), kind) match {
-    case (Some(transaction), Some(kindOfCommand)) =>
+  override protected def run(): Seq[InternalRow] = checked() match {
+    case Some(transaction) if isStatement =>
       val isTyped = !transaction.isBusy
       val rows =
-        transaction.runStatement(kindOfCommand, DeltaHousekeeping.forget(client, _)) {
+        transaction.runStatement(DeltaHousekeeping.forget(client, _)) {
           StagingWatch.during(transaction)(child.executeCollect())
         }
       if (isTyped) typed.foreach(WatchStatements.ended(client, transaction, _))
@@ -207,16 +206,16 @@ final case class StatementStrategy(session: SparkSession) extends SparkStrategy 
             transaction.changesSession()
         }
     }
-    val kind = root match {
-      case _: TransactionCommand if !root.isInstanceOf[SavepointCommand] => None
-      case _ => commands.headOption.filter(_ => Transactions.isOpen(session)).map(StatementKinds.of)
+    val isStatement = root match {
+      case _: TransactionCommand if !root.isInstanceOf[SavepointCommand] => false
+      case _ => commands.nonEmpty && Transactions.isOpen(session)
     }
     val tables = NoteStatementTables.of(root)
-    if (tables.isEmpty && kind.isEmpty) Nil
+    if (tables.isEmpty && !isStatement) Nil
     else if (commands.isEmpty) planned(root)(queryOf(tables))
     else
       planned(root)(
-        CommandStatementExec(_, tables, kind, session, StatementTag.redoable(root))
+        CommandStatementExec(_, tables, isStatement, session, StatementTag.redoable(root))
       )
   }
 

@@ -5,12 +5,12 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.LakestepException
 
-final class ParserOrderSuite extends AnyFunSuite {
+final class ExtensionOrderSuite extends AnyFunSuite {
 
-  test("extensions whose parsers cannot be reached are refused, not left in the wrong order") {
+  test("extensions whose lists cannot be reached are refused, not left in the wrong order") {
     val none: Option[SparkSessionExtensions] = None
     val error = intercept[LakestepException] {
-      ParserOrder.injectOutermost(none.orNull, (_, parser) => parser)
+      ExtensionOrder.injectOutermostParser(none.orNull, (_, parser) => parser)
     }
     assert(error.getCondition == "LAKESTEP_EXTENSION_ORDER" && error.getSqlState == "55000")
   }
