@@ -2,6 +2,8 @@
 
 import pytest
 
+from built import LINE
+from three_rows import setting
 from transactions import abandon, refused, rollback
 
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
@@ -67,6 +69,31 @@ def test_change_of_what_was_read_is_a_conflict(spark, other, tables, read):
     with refused("LAKESTEP_CONFLICT"):
         run(spark, "COMMIT")
     rollback(spark)
+
+
+@pytest.mark.skipif(LINE < "4.2", reason="Spark 4.2 has CHANGES FROM VERSION")
+@pytest.mark.parametrize("place", ["name", "path"])
+def test_changes_from_a_version_are_the_transaction_s_and_count_as_read(spark, other, place):
+    name = "changes_read"
+    features = "'delta.enableRowTracking' = 'true', 'delta.enableChangeDataFeed' = 'true'"
+    run(spark, f"CREATE TABLE {name} (id INT) USING delta TBLPROPERTIES ({features})")
+    run(spark, f"INSERT INTO {name} VALUES (1)", f"INSERT INTO {name} VALUES (2)")
+    location = spark.sql(f"DESCRIBE DETAIL {name}").collect()[0]["location"]
+    table = {"name": name, "path": f"delta.`{location}`"}[place]
+
+    def changes(session):
+        with setting(session, "spark.databricks.delta.changelogV2.enabled", True):
+            rows = session.sql(f"SELECT * FROM {table} CHANGES FROM VERSION 2").collect()
+        return sorted((row["id"], row["_commit_version"]) for row in rows)
+
+    run(spark, "BEGIN ISOLATION LEVEL SERIALIZABLE", f"INSERT INTO {name} VALUES (3)")
+    run(other, f"INSERT INTO {name} VALUES (4)")
+    assert changes(spark) == [(2, 2), (3, 3)]
+    assert changes(other) == [(2, 2), (4, 3)]
+    with refused("LAKESTEP_CONFLICT"):
+        run(spark, "COMMIT")
+    rollback(spark)
+    run(spark, f"DROP TABLE {name}")
 
 
 @pytest.mark.parametrize(

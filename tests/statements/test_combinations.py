@@ -7,13 +7,13 @@ included.
 
 import json
 import re
-from collections import Counter
 
 import pytest
 
 import slices
 import statement_kinds
 import table_kinds
+import table_state
 from arena import head, read_by_delta_rs
 from transactions import begin, commit, condition_of, refused, rollback
 
@@ -104,20 +104,11 @@ def comparable(state, pair):
         # In which order the files got their ids; and Delta sums no commit up that gives ids alone.
         del found["row_ids"], found["checksum"]
     found["properties"] = {k: v for k, v in state["properties"].items() if k not in OWN}
-    found["changes"] = net(state.get("changes", ()))
+    found["changes"] = table_state.net(state.get("changes", ()))
     found["schema"] = re.sub('"tableVersion": [0-9]+', "", json.dumps(state["schema"]))
     # Their statistics differ where one commit has them united.
     found.pop("files")
     return found
-
-
-def net(changes):
-    """Of each row of a change feed, how often it came less how often it went."""
-    counts = Counter()
-    for text in changes:
-        *row, kind = json.loads(text)
-        counts[json.dumps(row)] += 1 if kind in ("insert", "update_postimage") else -1
-    return {row: count for row, count in counts.items() if count}
 
 
 def staged(spark, pair, target):

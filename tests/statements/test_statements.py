@@ -101,8 +101,7 @@ def test_statement_is_seen_then_rolled_back_then_committed_as_plain_delta_does(
 def test_failing_statement_leaves_the_state_before_it_and_the_transaction_commits(
     spark, arena, statement, kind
 ):
-    one_only = table_kinds.KINDS[kind].one_data_statement or statement == "optimize"
-    first = "metadata" if one_only else "data"
+    first = "data"
     expected = arena.expected(kind, first, statement)
     target = arena.table(kind)
     files = files_on_disk.prints(target.path)

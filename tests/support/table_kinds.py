@@ -21,8 +21,6 @@ class TableKind:
     clause: str = ""
     properties: dict = field(default_factory=dict)
     then: tuple = ()
-    # Row ids and change files cannot be kept by one commit for several data statements.
-    one_data_statement: bool = False
     delta_rs_reads: bool = True
 
 
@@ -62,15 +60,16 @@ KINDS = {
         TableKind("in_commit_timestamps", properties={"delta.enableInCommitTimestamps": "true"}),
         TableKind("clustered", clause="CLUSTER BY (part)"),
         TableKind("partitioned", clause="PARTITIONED BY (part)"),
+        TableKind("change_data_feed", properties={"delta.enableChangeDataFeed": "true"}),
+        TableKind("row_tracking", properties={"delta.enableRowTracking": "true"}),
         TableKind(
-            "change_data_feed",
-            properties={"delta.enableChangeDataFeed": "true"},
-            one_data_statement=True,
-        ),
-        TableKind(
-            "row_tracking",
-            properties={"delta.enableRowTracking": "true"},
-            one_data_statement=True,
+            "feed_row_ids_vectors",
+            properties={
+                "delta.enableChangeDataFeed": "true",
+                "delta.enableRowTracking": "true",
+                "delta.enableDeletionVectors": "true",
+            },
+            then=("DELETE FROM {t} WHERE id = 2",),
         ),
         TableKind(
             "widened_preview",

@@ -5,6 +5,7 @@ Random names (of data files, of physical columns) are left out or replaced.
 
 import json
 import re
+from collections import Counter
 
 from transactions import condition_of
 
@@ -72,6 +73,21 @@ def state(spark, path, since):
             for change in _changes(spark, path, version)
         )
     return found
+
+
+def net(changes):
+    """Of each row of a change feed, how often it came less how often it went."""
+    counts = Counter()
+    for text in changes:
+        *row, kind = json.loads(text)
+        counts[json.dumps(row)] += 1 if kind in ("insert", "update_postimage") else -1
+    return {row: count for row, count in counts.items() if count}
+
+
+def assert_feed_is_part_of(changes, statements):
+    """Net, a transaction's change feed is that of its statements; and it tells nothing twice."""
+    assert net(changes) == net(statements)
+    assert not Counter(changes) - Counter(statements)
 
 
 def _changes(spark, path, version):

@@ -14,6 +14,7 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanHelper, LogicalQueryStage}
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 
 import org.apache.spark.sql.delta.lakestep.{DeltaReference, DeltaScan}
 import io.lakestep.sql.guard.StatementKinds
@@ -111,7 +112,8 @@ object NoteStatementTables extends AdaptiveSparkPlanHelper {
   private def found(plan: LogicalPlan)(counts: TahoeFileIndex => Boolean): Seq[(Path, String)] =
     plan.collectWithSubqueries {
       case scan @ DeltaScan(index) => if (counts(index)) Seq(index.path -> nameOf(scan)) else Nil
-      case other: LogicalRelation => DeltaReference.in(other).map(_.path -> "other")
+      case other @ (_: LogicalRelation | _: DataSourceV2Relation) =>
+        DeltaReference.in(other).map(_.path -> "other")
       case cached: InMemoryRelation =>
         collect(cached.cacheBuilder.cachedPlan) { case s: ReadsTables => s.tables }.flatten
           .map(_ -> "cached")

@@ -6,6 +6,7 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.connector.catalog.CatalogV2Implicits.CatalogHelper
 import org.apache.spark.sql.delta.{DeltaLog, DeltaTableUtils, SnapshotDescriptor}
 import org.apache.spark.sql.delta.catalog.{DeltaTableV2, DeltaV2TableMarker}
 import org.apache.spark.sql.delta.commands.CloneDeltaSource
@@ -13,6 +14,7 @@ import org.apache.spark.sql.delta.commands.cdc.CDCReader.DeltaCDFRelation
 import org.apache.spark.sql.delta.files.TahoeFileIndex
 import org.apache.spark.sql.delta.sources.DeltaDataSource
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, SaveIntoDataSourceCommand}
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.sources.CreatableRelationProvider
 
 import io.lakestep.log.TableRef
@@ -44,8 +46,21 @@ object DeltaReference {
   def in(node: LogicalPlan): Seq[DeltaReference] = node match {
     case save: SaveIntoDataSourceCommand if isDelta(save.dataSource) =>
       savePath(save).map(DeltaReference(_, None)).toSeq
+    case changes: DataSourceV2Relation if isChangelog(changes) => changelogOf(changes).toSeq
     case _ => node.productIterator.flatMap(held).toSeq
   }
+
+  /** Of `SELECT … CHANGES FROM VERSION`, which Spark 4.2 has. */
+  private def isChangelog(relation: DataSourceV2Relation): Boolean =
+    relation.table.getClass.getSimpleName == "ChangelogTable"
+
+  /** Delta reads it through another table than the catalog's, at the same path. */
+  private def changelogOf(relation: DataSourceV2Relation): Option[DeltaReference] =
+    for {
+      catalog <- relation.catalog
+      name <- relation.identifier
+      table <- held(catalog.asTableCatalog.loadTable(name)).headOption
+    } yield table
 
   def isDelta(provider: CreatableRelationProvider): Boolean = provider.isInstanceOf[DeltaDataSource]
 
