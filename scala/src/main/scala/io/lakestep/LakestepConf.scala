@@ -82,6 +82,15 @@ object LakestepConf {
     _.trim.toBoolean
   )
 
+  val RequireTransaction: ConfKey[Boolean] = ConfKey(
+    "spark.lakestep.requireTransaction",
+    false,
+    "Whether a session refuses every write outside of a transaction, so that nothing is committed by " +
+      "itself that its author believes to be inside of one. Streams may start; what their batches do " +
+      "in foreachBatch is refused outside of a transaction, too.",
+    _.trim.toBoolean
+  )
+
   val Strategy: ConfKey[String] = ConfKey(
     "spark.lakestep.commit.conflictStrategy",
     "first-committer-wins",

@@ -58,7 +58,8 @@ object SessionHooks {
       extensions.injectParser(parser)
       extensions.injectPreCBORule(_ => BaseInputFiles)
     }
-    val guard = new TransactionGuard(Transactions.isOpen, Transactions.isReadOnly)
+    val guard =
+      new TransactionGuard(Transactions.isOpen, Transactions.isReadOnly, Transactions.isRequired)
     // Before the first rule that touches a table.
     val first = Seq[SparkSession => Rule[LogicalPlan]](
       BindCatalogs(_),

@@ -6,7 +6,7 @@ import java.util.concurrent.ConcurrentHashMap
 import org.apache.spark.sql.SparkSession
 
 import org.apache.spark.sql.delta.lakestep.DeltaHousekeeping
-import io.lakestep.Errors
+import io.lakestep.{Errors, LakestepConf}
 import io.lakestep.commit.Database
 import io.lakestep.log.TableRef
 
@@ -92,6 +92,11 @@ object Transactions {
   }
 
   def isOpen(session: SparkSession): Boolean = state(session) != SessionState.Idle
+
+  /** Whether the session refuses what would be committed by itself. */
+  def isRequired(session: SparkSession): Boolean =
+    LakestepConf.RequireTransaction.from(session.conf.getOption) &&
+      !InternalClones.contains(session)
 
   def isReadOnly(session: SparkSession): Boolean = state(session) match {
     case SessionState.Open(transaction) => transaction.isReadOnly

@@ -11,7 +11,8 @@ import io.lakestep.transaction.Transactions
 
 /**
  * Refuses, before it has done anything, every plan that cannot be part of the open transaction of
- * its session. While no transaction is open it does nothing.
+ * its session. While no transaction is open it does nothing, unless the session asks for one: then
+ * it refuses every plan that writes.
  *
  * Three things are refused: a node that [[CommandCatalogue]] refuses, a node that holds a Delta
  * table by its own path instead of the overlay's, and one that holds it by a connector of Delta's
@@ -25,10 +26,12 @@ import io.lakestep.transaction.Transactions
  *
  * @param isInTransaction thread-safe and cheap: it is asked for every plan of every session
  * @param isReadOnly whether that transaction may write nothing
+ * @param isRequired whether a session without a transaction may write nothing
  */
 final class TransactionGuard(
     isInTransaction: SparkSession => Boolean,
-    isReadOnly: SparkSession => Boolean) {
+    isReadOnly: SparkSession => Boolean,
+    isRequired: SparkSession => Boolean) {
 
   def inject(extensions: SparkSessionExtensions): Unit = {
     extensions.injectCheckRule(session => plan => check(session, plan))
@@ -41,6 +44,7 @@ final class TransactionGuard(
   /** Throws if the session has an open transaction of which `plan` cannot be a part. */
   def check(session: SparkSession, plan: LogicalPlan): Unit =
     if (isInTransaction(session)) failing(session)(judge(session, plan))
+    else if (isRequired(session)) requireTransaction(plan)
 
   /** What is refused is a statement that failed. */
   private def failing(session: SparkSession)(body: => Unit): Unit =
@@ -63,16 +67,46 @@ final class TransactionGuard(
             "target" -> StatementName.subject(plan)
           )
       }
+      else if (isRequired(session)) {
+        plan.foreach { node =>
+          if (CommandCatalogue.decideEarly(node).exists(isWrite(node, _))) refuseOutside(node)
+        }
+        if (Callers.isSaveAsTable) refuseOutside(plan, "saveAsTable")
+      }
       plan
     }
   }
 
   private final class AtExecution(session: SparkSession) extends Rule[LogicalPlan] {
     override def apply(plan: LogicalPlan): LogicalPlan = {
-      if (isInTransaction(session) && !Callers.isRecaching) failing(session)(judge(session, plan))
+      if (!Callers.isRecaching) check(session, plan)
       plan
     }
   }
+
+  private def requireTransaction(node: LogicalPlan): Unit = {
+    if (isWrite(node, CommandCatalogue.decide(node))) refuseOutside(node)
+    TransactionGuard.inside(node).foreach(requireTransaction)
+  }
+
+  /** Whether a node changes something by itself that others can see. A stream says so when it starts. */
+  private def isWrite(node: LogicalPlan, decision: Decision): Boolean = decision match {
+    case Decision.Staged => true
+    case Decision.Refused("STREAMING") => false
+    case Decision.Refused("UNKNOWN_COMMAND") => node.isInstanceOf[Command]
+    case Decision.Refused(_) => true
+    case _ => false
+  }
+
+  private def refuseOutside(node: LogicalPlan): Nothing =
+    refuseOutside(node, StatementName.of(node))
+
+  private def refuseOutside(node: LogicalPlan, statement: String): Nothing =
+    throw Errors(
+      "LAKESTEP_TRANSACTION_REQUIRED",
+      "statement" -> statement,
+      "target" -> StatementName.subject(node)
+    )
 
   private def judge(session: SparkSession, node: LogicalPlan): Unit = {
     CommandCatalogue.decide(node) match {
