@@ -150,6 +150,7 @@ object LakestepConf {
       TimeoutMs,
       RedoStatements,
       AbortOnError,
+      RequireTransaction,
       Strategy,
       PublishThreads,
       CheckpointInterval,
