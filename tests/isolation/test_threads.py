@@ -131,3 +131,17 @@ def test_rollback_and_a_query_that_meets_a_table_do_not_wait_for_each_other(driv
     except DriverError as error:
         assert error.condition == "LAKESTEP_DATAFRAME_OF_ENDED_TRANSACTION"
     session.sql("BEGIN", query, "COMMIT")
+
+
+def test_table_of_the_transaction_is_written_on_another_thread(spark):
+    """Which has no active session, so that `saveAsTable` asks Spark's own catalog."""
+    frame = spark.range(2).write.format("delta")
+    begin(spark)
+    with ThreadPoolExecutor(1) as threads:
+        for mode in ("errorifexists", "append", "append", "overwrite", "append"):
+            threads.submit(frame.mode(mode).saveAsTable, "made_elsewhere").result()
+        threads.submit(spark.range(2, 3).writeTo("made_elsewhere").append).result()
+        threads.submit(spark.range(3, 4).write.insertInto, "made_elsewhere").result()
+    commit(spark)
+    assert sorted(row["id"] for row in spark.table("made_elsewhere").collect()) == [0, 0, 1, 1, 2, 3]
+    spark.sql("DROP TABLE made_elsewhere")

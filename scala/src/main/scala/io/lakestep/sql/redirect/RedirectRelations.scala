@@ -36,12 +36,27 @@ final case class RedirectRelations(session: SparkSession) extends Rule[LogicalPl
           case insert: InsertIntoStatement if insert.table.resolved =>
             insert.copy(table = insert.table.transformDown { case leaf => redirect(leaf) })
           case write: V2WriteCommand =>
-            redirect(write.table) match {
+            target(write.table) match {
               case moved: NamedRelation if moved ne write.table => write.withNewTable(moved)
               case _ => write
             }
         }
       }
+
+  /**
+   * On a thread without an active session `saveAsTable` asks another catalog than Lakestep's, which finds
+   * a table that the transaction has made in a folder without a log.
+   */
+  private def target(table: LogicalPlan): LogicalPlan = {
+    val made = for {
+      (path, options) <- OverlayRelation.table(table) if !OverlayPath.isOverlay(path)
+      transaction <- Transactions.open(session)
+      conf = session.sessionState.newHadoopConfWithOptions(options)
+      overlay <- transaction.overlayOf(path, conf) if transaction.table(overlay).exists(_.isNew)
+      there <- OverlayRelation.ofNew(table, overlay)
+    } yield there
+    made.getOrElse(redirect(table))
+  }
 
   private def redirect(leaf: LogicalPlan): LogicalPlan = OverlayRelation.table(leaf) match {
     case None => leaf

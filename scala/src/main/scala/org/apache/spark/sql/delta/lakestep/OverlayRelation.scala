@@ -65,6 +65,15 @@ object OverlayRelation {
       case _ => None
     }
 
+  /** The target of a write over a table that the transaction has made, which has columns only there. */
+  def ofNew(target: LogicalPlan, overlay: Path): Option[LogicalPlan] = target match {
+    case relation @ DeltaTableOf(table) =>
+      Option(relation).collect { case r: DataSourceV2Relation =>
+        DataSourceV2Relation.create(at(table, overlay), r.catalog, r.identifier, r.options)
+      }
+    case _ => None
+  }
+
   /** A leaf that holds a table of Delta's connector. */
   private object DeltaTableOf {
     def unapply(leaf: LogicalPlan): Option[DeltaTableV2] = Option(leaf match {
@@ -76,9 +85,12 @@ object OverlayRelation {
   }
 
   private def moved(table: DeltaTableV2, overlay: Path): Option[DeltaTableV2] = {
-    val found = table.copy(path = overlay, catalogTable = table.catalogTable.map(moved(_, overlay)))
+    val found = at(table, overlay)
     Option.when(found.schema() == table.schema())(found)
   }
+
+  private def at(table: DeltaTableV2, overlay: Path): DeltaTableV2 =
+    table.copy(path = overlay, catalogTable = table.catalogTable.map(moved(_, overlay)))
 
   private def moved(table: CatalogTable, overlay: Path): CatalogTable =
     table.copy(storage = table.storage.copy(locationUri = Some(overlay.toUri)), stats = None)
