@@ -156,11 +156,19 @@ def pictures(spark, schemas):
     found = [picture(spark, schema) for schema in schemas]
     return [
         {
-            key: [row for row in about if not str(row).startswith("('Comment'")]
+            key: [without_times(row) for row in about if not str(row).startswith("('Comment'")]
             for key, about in one.items()
         }
         for one in found
     ]
+
+
+def without_times(value):
+    """Hive notes the time of a change among the properties, and a view the settings it was made under."""
+    if isinstance(value, dict):
+        hidden = ("transient_lastDdlTime", "view.sqlConfig.spark.lakestep")
+        return {k: without_times(v) for k, v in value.items() if not k.startswith(hidden)}
+    return value
 
 
 def set_up(spark, cases, kind, folder):
@@ -178,12 +186,14 @@ def make(spark, cases, kind, folder, commits=False):
         spark.sql("COMMIT")
 
 
+# A schema whose folder holds the files of what was dropped stays (docs/limits.md).
+ALL = [name for name in CASES if name != "drop schema"]
 SOME = ["create", "replace as select", "swap", "a table becomes a view", "schema", "clone"]
 
 
 @pytest.mark.parametrize(
     "cases",
-    [pytest.param(SOME, id="some"), pytest.param([*CASES], id="all", marks=pytest.mark.long)],
+    [pytest.param(SOME, id="some"), pytest.param(ALL, id="all", marks=pytest.mark.long)],
 )
 def test_statements_of_a_killed_driver_are_as_without_a_transaction(
     pool, pair, sessions, server, tmp_path, cases
@@ -202,4 +212,6 @@ def test_statements_of_a_killed_driver_are_as_without_a_transaction(
         other.call("test_metastore_server:pictures", schemas=schemas) for schemas in (ours, plain)
     )
     for name, of_ours, of_plain in zip(cases, found, wanted, strict=True):
-        assert of_ours == of_plain, name
+        assert of_ours.keys() == of_plain.keys(), name
+        for key in of_ours:
+            assert of_ours[key] == of_plain[key], (name, key)
