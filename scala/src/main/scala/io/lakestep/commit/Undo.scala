@@ -225,8 +225,10 @@ private[commit] final class Undo(env: Environment) {
         case Some(StateMark(_, MarkStatus.Closed)) => done("closed")
         case Some(StateMark(_, MarkStatus.Undone)) => done("undone")
         case Some(StateMark(_, MarkStatus.Partly)) if job.table.reserve.isDefined => closed
-        case Some(_) =>
-          undo(head, UndoPlan.fromState(job.changes, state, around(job)), previousMs, stampsNow)
+        case Some(StateMark(_, status)) =>
+          val isWhole = status != MarkStatus.Partly || job.changes.parts.size == 1
+          val plan = UndoPlan.fromState(job.changes, isWhole, state, around(job))
+          undo(head, plan, previousMs, stampsNow)
       }
   }
 

@@ -8,7 +8,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 import io.lakestep.Json
 import io.lakestep.log.{
   Action, AddFile, CommitMark, DomainMetadata, FileAction, Flatten, ForeignWriters, LogCommit,
-  MetaData, NetChanges, PinnedHeader, Protocol, RemoveFile, ReplayedState, SetTransaction,
+  MetaData, NetChanges, NetPart, PinnedHeader, Protocol, RemoveFile, ReplayedState, SetTransaction,
   TableState
 }
 
@@ -109,11 +109,19 @@ private[commit] object UndoPlan {
       ).map(Option(_))
     } catch { case _: URISyntaxException => Seq(None, None, Some(path), None, None) }
 
-  /** The same from states alone, where commits after the publish are gone. */
-  def fromState(changes: NetChanges, now: TableState, around: Surroundings): UndoPlan = {
-    val files = Flatten.net(changes.parts.zipWithIndex.map { case (p, i) =>
-      LogCommit(i.toLong, p.actions)
-    })
+  /**
+   * The same from states alone, where commits after the publish are gone.
+   *
+   * @param isWhole whether all parts were published; else as many as the state shows, if it does
+   */
+  def fromState(
+      all: NetChanges,
+      isWhole: Boolean,
+      now: TableState,
+      around: Surroundings): UndoPlan = {
+    val parts = if (isWhole) None else held(all, now)
+    val changes = parts.fold(all)(some => all.copy(parts = all.parts.take(some)))
+    val files = net(changes.parts)
     val adds = files.collect { case a: AddFile => a }
     val removes = files.collect { case r: RemoveFile => r }
     val live = now.liveFiles((adds.map(_.path) ++ removes.map(_.path)).toSet)
@@ -135,6 +143,26 @@ private[commit] object UndoPlan {
         (missing.filterNot(live.contains) ++ unrestorable).distinct.sorted ++
           (if (changes.changesHeader && !around.isNew) Vector(MetadataName) else Vector.empty)
       )
+  }
+
+  private def net(parts: Vector[NetPart]): Vector[FileAction] =
+    Flatten.net(parts.zipWithIndex.map { case (p, i) => LogCommit(i.toLong, p.actions) })
+
+  /**
+   * How many parts, one at least and not all, a state holds, if it agrees with so many in all files that
+   * any of them names: then nobody else has changed these.
+   */
+  private def held(changes: NetChanges, now: TableState): Option[Int] = {
+    val before = changes.removedOfOthers
+    val named = changes.parts.flatMap(_.adds).map(_.path).toSet ++ before.keySet
+    val live = now.liveFiles(named).map { case (path, file) => path -> file.dvId }
+    def agrees(parts: Int): Boolean = {
+      val files = net(changes.parts.take(parts))
+      val adds = files.collect { case a: AddFile => a.path -> a.dvId }.toMap
+      val kept = before -- files.collect { case r: RemoveFile => r.path }
+      named.forall(path => live.get(path) == adds.get(path).orElse(kept.get(path)))
+    }
+    (changes.parts.size - 1).to(1, -1).find(agrees)
   }
 
   /**

@@ -119,7 +119,9 @@ final class PartsSuite extends AnyFunSuite {
       JsonStates.checkpoint(s.lake.store, s.lake.path("A").uri)
       s.lake.client().recover()
       val isWhole = s.published == asStaged && s.lake.live("B") == Set("b2")
-      assert(isWhole == (part == 3) && isWhole != s.isUntouched, s"after part $part")
+      val found =
+        s"after part $part: ${s.lake.live("A")} ${s.lake.live("B")} ${s.lake.marks("A")} ${s.lake.marks("B")} ${s.published}"
+      assert(isWhole == (part == 3) && isWhole != s.isUntouched, found)
     }
   }
 
