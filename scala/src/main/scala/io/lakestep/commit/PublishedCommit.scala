@@ -31,9 +31,12 @@ private[commit] object PublishedCommit {
       timeOf: Long => Option[Long] = _ => None) {
     def inCommitTimestampMs: Long = previousMs.fold(nowMs)(p => nowMs.max(p + 1))
 
-    /** Where a part is, when this is the place of another one, or of itself. */
+    /**
+     * Where a part is, when this is the place of another one, or of itself. Earlier versions of Lakestep
+     * name the one part of theirs by any number.
+     */
     def slotOf(part: Long, here: Int): Long =
-      if (part == here) slot else earlier.lift(part.toInt - 1).getOrElse(slot - (here - part))
+      if (part >= here) slot else earlier.lift(part.toInt - 1).getOrElse(slot - (here - part))
   }
 
   def publish(

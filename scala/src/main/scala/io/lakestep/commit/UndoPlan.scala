@@ -44,10 +44,14 @@ private[commit] object UndoPlan {
       nowMs: Long)
 
   /**
-   * @param own our published commits of the table
+   * @param published our commits of the table
    * @param after the commits of others after our first one, in order
    */
-  def apply(own: Vector[LogCommit], after: Vector[LogCommit], around: Surroundings): UndoPlan = {
+  def apply(
+      published: Vector[LogCommit],
+      after: Vector[LogCommit],
+      around: Surroundings): UndoPlan = {
+    val own = inPlaceOf(published, around)
     val since = respelt(own, after)
     val files = Flatten.net(own)
     val adds = files.collect { case a: AddFile => a.path -> a }.toMap
@@ -78,6 +82,28 @@ private[commit] object UndoPlan {
         header.actions ++ gone.sortBy(_.path) ++ back.sortBy(_.path),
         (unrestorable ++ history.derived).distinct.sorted ++ header.residue
       )
+    }
+  }
+
+  /**
+   * Row ids are given to a file by adding it once more. Nothing of that is taken back, and a later commit
+   * of ours that removes the file removes one that was there before: so each such add replaces the file.
+   */
+  private def inPlaceOf(own: Vector[LogCommit], around: Surroundings): Vector[LogCommit] = {
+    def again(c: LogCommit) = {
+      val removed = c.files.filter(_.isRemoved).map(_.path).toSet
+      c.files.collect { case a: AddFile if !a.dataChange && !removed(a.path) => a }
+    }
+    lazy val there = around.originals(own.flatMap(again).map(_.path).toSet)
+    own.map { c =>
+      val adds = again(c)
+      // What was there cannot be read any more: a statement that writes files removes some.
+      def isIdsAlone = around.before.isEmpty && !c.files.exists(_.isRemoved)
+      val before = adds.flatMap { a =>
+        there.get(a.path).orElse(Option.when(isIdsAlone && a.baseRowId.isDefined)(a))
+      }
+      if (before.isEmpty) c
+      else c.copy(actions = before.map(remove(_, around.nowMs)) ++ c.actions)
     }
   }
 
@@ -119,10 +145,22 @@ private[commit] object UndoPlan {
       isWhole: Boolean,
       now: TableState,
       around: Surroundings): UndoPlan = {
-    val parts = if (isWhole) None else held(all, now)
-    val changes = parts.fold(all)(some => all.copy(parts = all.parts.take(some)))
+    val own = inPlaceOf(
+      all.parts.zipWithIndex.map { case (p, i) => LogCommit(i.toLong, p.actions) },
+      around
+    )
+    val told = all.copy(parts = all.parts.zip(own).map { case (p, c) =>
+      p.copy(actions = c.actions)
+    })
+    val shown = if (isWhole) Some(all.parts.size) else held(told, now)
+    val changes = shown.fold(told)(some => told.copy(parts = told.parts.take(some)))
     val files = net(changes.parts)
-    val adds = files.collect { case a: AddFile => a }
+    // Of which parts there are nothing is known: none of the files that they made may stay.
+    val made = if (shown.isDefined) Vector.empty
+    else changes.adds.filterNot(a => changes.removedOfOthers.contains(a.path))
+    val adds = (made ++ files.collect { case a: AddFile => a }).groupBy(
+      _.path
+    ).values.map(_.last).toVector.sortBy(_.path)
     val removes = files.collect { case r: RemoveFile => r }
     val live = now.liveFiles((adds.map(_.path) ++ removes.map(_.path)).toSet)
     val missing = adds.filterNot(a => live.get(a.path).exists(_.dvId == a.dvId)).map(_.path)

@@ -181,4 +181,42 @@ final class PartsSuite extends AnyFunSuite {
       assert(s.lake.live("N") == Set("f") && s.lake.live("B") == Set("b1"), s"after part $part")
     }
   }
+
+  /** Table C gets row tracking: its files are added once more, with row ids. */
+  private def tracked(s: Scene, further: Seq[Seq[Action]])(txn: BegunTransaction): WrittenTable = {
+    s.lake.file("C", "d")
+    val again = AddFile(s.row("c1", 0, 1).body.put("dataChange", false))
+    val header = s.lake.protocol("rowTracking", "domainMetadata")
+    s.lake.stage(txn, "C", 0, header, again, s.mark(9))
+    further.foreach(actions => s.lake.stage(txn, "C", 0, actions: _*))
+    s.lake.written("C", 0).copy(rowTracking = true)
+  }
+
+  private val afterTracking: Map[String, Scene => Seq[Seq[Action]]] = Map(
+    "nothing" -> (_ => Nil),
+    "an UPDATE" -> (s => Seq(Seq(s.lake.remove("c1"), s.row("d", 10, 2), s.mark(19)))),
+    "a vector" -> (s =>
+      Seq(Seq(s.lake.remove("c1"), AddFile(s.lake.add("c1", Some("v")).body.put("baseRowId", 0))))
+    )
+  )
+
+  for ((what, further) <- afterTracking; isCleanedUp <- Seq(false, true))
+    test(s"files that got row ids stay when that is undone: $what, log cleaned up: $isCleanedUp") {
+      val s = new Scene
+      s.lake.create("C", "c1")
+      val dies = new CommitSteps {
+        override def ordered(e: CommitEntry): Unit = {
+          s.lake.foreign("B", s.lake.remove("b1")); ()
+        }
+        override def beforeSettle(e: CommitEntry, t: EntryTable, slot: Long): Unit = throw new Crash
+      }
+      intercept[Crash](s.run(s.lake.client(dies), tracked(s, further(s)))())
+      if (isCleanedUp) {
+        s.lake.foreign("C", s.lake.txn("app", 1))
+        JsonStates.cleanUp(s.lake.store, s.lake.path("C").uri)
+      }
+      s.lake.client().recover()
+      assert(s.lake.marks("C").lastOption.map(_.kind).contains(MarkKind.Undo))
+      assert(s.lake.live("C") == Set("c1"))
+    }
 }

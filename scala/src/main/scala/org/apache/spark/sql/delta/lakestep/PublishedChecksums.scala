@@ -44,7 +44,9 @@ final class PublishedChecksums(
       versions: Seq[Long],
       known: Seq[LogCommit]): Option[Seq[(Long, VersionChecksum)]] = {
     val texts = known.map(c => c.version -> linesOf(TableLog.text(c.actions))).toMap
-    val first = pinned.filter(s => versions.headOption.contains(s.version + 1))
+    // Between two of them others may have committed.
+    val isRun = versions.zip(versions.drop(1)).forall { case (one, next) => next == one + 1 }
+    val first = pinned.filter(s => isRun && versions.headOption.contains(s.version + 1))
       .flatMap(s => s.checksumOpt.map(s.version -> _))
     first.filter(_ => isOn && versions.forall(texts.contains)).flatMap { before =>
       versions.foldLeft(Option(Vector(before))) { (sums, version) =>
