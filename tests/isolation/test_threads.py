@@ -143,5 +143,6 @@ def test_table_of_the_transaction_is_written_on_another_thread(spark):
         threads.submit(spark.range(2, 3).writeTo("made_elsewhere").append).result()
         threads.submit(spark.range(3, 4).write.insertInto, "made_elsewhere").result()
     commit(spark)
-    assert sorted(row["id"] for row in spark.table("made_elsewhere").collect()) == [0, 0, 1, 1, 2, 3]
+    found = sorted(row["id"] for row in spark.table("made_elsewhere").collect())
+    assert found == [0, 0, 1, 1, 2, 3]
     spark.sql("DROP TABLE made_elsewhere")

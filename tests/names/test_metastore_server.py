@@ -164,7 +164,7 @@ def pictures(spark, schemas):
 
 
 def without_times(value):
-    """Hive notes the time of a change among the properties, and a view the settings it was made under."""
+    """Hive notes the time of a change among the properties, and a view its settings."""
     if isinstance(value, dict):
         hidden = ("transient_lastDdlTime", "view.sqlConfig.spark.lakestep")
         return {k: without_times(v) for k, v in value.items() if not k.startswith(hidden)}

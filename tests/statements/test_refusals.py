@@ -13,6 +13,7 @@ from transactions import begin, commit, condition_of, refused, rollback
 
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
 
+
 def test_delta_s_second_connector_is_refused_before_it_acts(spark, arena):
     target = arena.table("plain")
     files = files_on_disk.prints(target.path)

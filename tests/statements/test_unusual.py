@@ -130,7 +130,7 @@ def test_files_of_rows_are_named_as_outside(spark, other_session, table):
         f"SELECT id, to_json(_metadata) FROM {name}",
         f"SELECT _metadata, id FROM {name} WHERE _metadata IS NOT NULL",
         f"SELECT _metadata, count(*) FROM {name} GROUP BY _metadata",
-        f"SELECT m.file_path, id FROM (SELECT _metadata AS m, id FROM {name}) WHERE m.file_size > 0",
+        f"SELECT m.file_path FROM (SELECT _metadata AS m, id FROM {name}) WHERE m.file_size > 0",
         f"SELECT _metadata.file_path FROM (SELECT id, _metadata FROM {name})",
         f"SELECT (SELECT first(_metadata) FROM {name}).file_name LIKE '%.parquet' AS v",
     )
