@@ -93,10 +93,10 @@ object Transactions {
 
   def isOpen(session: SparkSession): Boolean = state(session) != SessionState.Idle
 
-  /** Whether the session refuses what would be committed by itself. */
+  /** Whether the session refuses what would be committed by itself; also where the setting is wrong. */
   def isRequired(session: SparkSession): Boolean =
-    LakestepConf.RequireTransaction.from(session.conf.getOption) &&
-      !InternalClones.contains(session)
+    session.conf.getOption(LakestepConf.RequireTransaction.key)
+      .exists(!_.trim.equalsIgnoreCase("false")) && !InternalClones.contains(session)
 
   def isReadOnly(session: SparkSession): Boolean = state(session) match {
     case SessionState.Open(transaction) => transaction.isReadOnly

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
 
 import org.apache.spark.sql.delta.lakestep.{Callers, DeltaReference}
-import io.lakestep.{Errors, LakestepException}
+import io.lakestep.{Errors, LakestepConf, LakestepException}
 import io.lakestep.transaction.Transactions
 
 /**
@@ -44,7 +44,7 @@ final class TransactionGuard(
   /** Throws if the session has an open transaction of which `plan` cannot be a part. */
   def check(session: SparkSession, plan: LogicalPlan): Unit =
     if (isInTransaction(session)) failing(session)(judge(session, plan))
-    else if (isRequired(session)) requireTransaction(plan)
+    else if (isRequired(session)) requireTransaction(session, plan)
 
   /** What is refused is a statement that failed. */
   private def failing(session: SparkSession)(body: => Unit): Unit =
@@ -69,9 +69,10 @@ final class TransactionGuard(
       }
       else if (isRequired(session)) {
         plan.foreach { node =>
-          if (CommandCatalogue.decideEarly(node).exists(isWrite(node, _))) refuseOutside(node)
+          if (CommandCatalogue.decideEarly(node).exists(isWrite(node, _)))
+            refuseOutside(session, node, StatementName.of(node))
         }
-        if (Callers.isSaveAsTable) refuseOutside(plan, "saveAsTable")
+        if (Callers.isSaveAsTable) refuseOutside(session, plan, "saveAsTable")
       }
       plan
     }
@@ -84,9 +85,10 @@ final class TransactionGuard(
     }
   }
 
-  private def requireTransaction(node: LogicalPlan): Unit = {
-    if (isWrite(node, CommandCatalogue.decide(node))) refuseOutside(node)
-    TransactionGuard.inside(node).foreach(requireTransaction)
+  private def requireTransaction(session: SparkSession, node: LogicalPlan): Unit = {
+    if (isWrite(node, CommandCatalogue.decide(node)))
+      refuseOutside(session, node, StatementName.of(node))
+    TransactionGuard.inside(node).foreach(requireTransaction(session, _))
   }
 
   /** Whether a node changes something by itself that others can see. A stream says so when it starts. */
@@ -98,15 +100,15 @@ final class TransactionGuard(
     case _ => false
   }
 
-  private def refuseOutside(node: LogicalPlan): Nothing =
-    refuseOutside(node, StatementName.of(node))
-
-  private def refuseOutside(node: LogicalPlan, statement: String): Nothing =
+  private def refuseOutside(session: SparkSession, node: LogicalPlan, statement: String): Nothing = {
+    // A wrong setting is told as such.
+    LakestepConf.RequireTransaction.from(session.conf.getOption)
     throw Errors(
       "LAKESTEP_TRANSACTION_REQUIRED",
       "statement" -> statement,
       "target" -> StatementName.subject(node)
     )
+  }
 
   private def judge(session: SparkSession, node: LogicalPlan): Unit = {
     CommandCatalogue.decide(node) match {
