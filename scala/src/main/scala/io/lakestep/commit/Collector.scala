@@ -43,8 +43,10 @@ private[commit] final class Collector(env: Environment, abort: Vector[String] =>
       id
     }
     old.diff(aborted).filter(hasEnded).foreach(timeline.deleteRequested)
-    val forgotten = before.min(clock.nowMs() - LateNames.ForgottenMs)
-    for ((making, time) <- timeline.makings() if time < forgotten) timeline.deleteMaking(making)
+    for {
+      (making, time) <- timeline.makings() if time < before
+      if LateNames.isForgotten(timeline, making, time, clock.nowMs())
+    } timeline.deleteMaking(making)
     val temporary = found.map { case (path, _) => path.temporary } ++ timeline.temporary
     val failed = staged.collect { case (path, Left(e)) => path.uri -> e } ++
       temporary.flatMap(folder =>

@@ -299,9 +299,9 @@ final class Database private[lakestep] (
     if (timeline.existingId.isEmpty) RecoveryReport(Vector.empty, Vector.empty)
     else {
       // What a late client has left may keep names from being made, and those may have been left by one.
-      lateNames.all()
+      lateNames.all(forgets = true)
       val report = helping.all()._1
-      lateNames.all()
+      lateNames.all(forgets = false)
       report
     }
 

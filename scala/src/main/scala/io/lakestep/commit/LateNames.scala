@@ -7,7 +7,9 @@ import scala.collection.concurrent.TrieMap
 import scala.util.control.NonFatal
 
 import io.lakestep.Errors
-import io.lakestep.timeline.{CommitEntry, EntryStatus, Making, NameChange, NameKey, NamedObject}
+import io.lakestep.timeline.{
+  CommitEntry, EntryStatus, Making, NameChange, NameKey, NamedObject, Timeline
+}
 
 /**
  * Step 14 (g): a client that makes names of an entry and sleeps may change them when others have made
@@ -50,9 +52,13 @@ private[commit] final class LateNames(env: Environment) {
 
   /** Of those who have been silent for long nobody thinks any more. */
   private def others(mine: Set[Making]): Vector[(Making, Long)] =
-    timeline.makings().filterNot { case (making, time) => mine(making) || isForgotten(time) }
+    timeline.makings().filterNot { case (making, time) =>
+      mine(making) || isForgotten(making, time)
+    }
 
-  private def isForgotten(time: Long) = time < clock.nowMs() - ForgottenMs
+  /** Not while the names that it was about are not made, or have just been: who makes them puts them right. */
+  private def isForgotten(making: Making, time: Long): Boolean =
+    LateNames.isForgotten(timeline, making, time, clock.nowMs())
 
   /**
    * The entry as it may be made while others have not said that they are done, and may be about to drop
@@ -141,10 +147,12 @@ private[commit] final class LateNames(env: Environment) {
   /**
    * Puts right what those have left that made names and have not said that they are done; forgets who
    * has been silent for long. Never throws.
+   *
+   * @param forgets not where this client has just made names that others have left half made
    */
-  def all(): Unit = quietly {
+  def all(forgets: Boolean): Unit = quietly {
     for ((making, time) <- timeline.makings())
-      if (isForgotten(time)) timeline.deleteMaking(making) else of(making)
+      if (forgets && isForgotten(making, time)) timeline.deleteMaking(making) else of(making)
   }
 
   /** Nobody is late while the names are not known to be made. */
@@ -170,8 +178,14 @@ private[commit] final class LateNames(env: Environment) {
 
 private[commit] object LateNames {
 
-  /** After which time nobody looks any more for what a client may have left. */
-  val ForgottenMs: Long = TimeUnit.HOURS.toMillis(1)
+  /** After which time nobody looks any more for what a client may have left; after that at the latest. */
+  private val ForgottenMs = TimeUnit.HOURS.toMillis(1)
+  private val GivenUpMs = TimeUnit.DAYS.toMillis(7)
+
+  /** Whether a MAKING of this time is of nobody's concern any more. */
+  def isForgotten(timeline: Timeline, making: Making, timeMs: Long, nowMs: Long): Boolean =
+    timeMs < nowMs - GivenUpMs || timeMs < nowMs - ForgottenMs &&
+      timeline.isAppliedBefore(making.number, nowMs - ForgottenMs)
 
   /** Who has begun since then is taken for awake, and waited for so long, in such steps. */
   private val YoungMs = 10000L

@@ -36,6 +36,13 @@ private[timeline] trait NameFiles {
     isThere
   }
 
+  /** Whether that was put, by the store's time, before a time. */
+  def isAppliedBefore(number: Long, timeMs: Long): Boolean = {
+    val name = appliedFile(number).split('/').last
+    store.list(appliedFile(number).stripSuffix(s"/$name"), name)
+      .exists(f => f.name == name && f.modifiedMs < timeMs)
+  }
+
   private def makingFile(making: Making) = f"$root/makings/${making.number}%020d.${making.id}.json"
 
   /** MAKING: before a client makes names of an entry. */

@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.catalog.{CatalogDatabase, CatalogTable, Cat
 
 import io.lakestep.Json
 import io.lakestep.log.TableRef
-import io.lakestep.names.{Definition, TableName}
+import io.lakestep.names.{Definition, Metastore, TableName}
 import io.lakestep.timeline.{NameKey, NamedObject}
 
 /**
@@ -107,7 +107,7 @@ final class SimulatedMetastore(world: World, val id: String) {
       case Some(_) if table(to).isDefined =>
         Some(new TableAlreadyExistsException(to.schema, to.name))
       case Some(there) =>
-        if (there.tableType == CatalogTableType.MANAGED) moves(there, key(from), by)
+        if (there.tableType == CatalogTableType.MANAGED) moves(there, key(from), key(to), by)
         val moved = there.copy(identifier = TableIdentifier(to.name, Some(to.schema)))
         put(key(from), None, by).orElse(put(key(to), Some(moved), by))
     }
@@ -135,12 +135,19 @@ final class SimulatedMetastore(world: World, val id: String) {
       else world.violated(s"FOLDER $folder is deleted with ${key.metastore}.$key: $by")
     }
 
-  /** One of somebody without Lakestep comes back. */
-  private def moves(there: CatalogTable, key: NameKey, by: Option[Applying]): Unit =
+  /** One of somebody without Lakestep comes back, from where it was set aside. */
+  private def moves(
+      there: CatalogTable,
+      key: NameKey,
+      to: NameKey,
+      by: Option[Applying]): Unit = {
+    def isHome(key: NameKey) =
+      there.storage.locationUri.exists(_.getPath == SimulatedMetastore.home(key))
     if (madeLate(key)) world.counts.event("late drop of what was made late")
-    else if (there.storage.locationUri.exists(_.getPath == SimulatedMetastore.home(key)))
+    else if (isHome(key) || Metastore.isAside(key.name.getOrElse("")) && isHome(to))
       world.counts.event("late drop of a foreign table")
     else world.violated(s"FOLDER of ${key.metastore}.$key is moved by the metastore: $by")
+  }
 
   private def changed(key: NameKey, by: Option[Applying], now: Option[NamedObject]): Unit = {
     def isMade(applying: Applying) = applying.wanted(key).exists(NamedObject.areSame(now, _))

@@ -100,7 +100,10 @@ final class TransactionGuard(
     case _ => false
   }
 
-  private def refuseOutside(session: SparkSession, node: LogicalPlan, statement: String): Nothing = {
+  private def refuseOutside(
+      session: SparkSession,
+      node: LogicalPlan,
+      statement: String): Nothing = {
     // A wrong setting is told as such.
     LakestepConf.RequireTransaction.from(session.conf.getOption)
     throw Errors(
