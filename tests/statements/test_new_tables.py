@@ -222,3 +222,16 @@ def test_read_only_transaction_makes_none(spark, tmp_path):
         MAKERS["save"](spark, path)
     rollback(spark)
     assert not path.exists()
+
+
+def test_change_feed_of_a_new_table_has_the_rows_that_are_left(spark):
+    properties = "'delta.columnMapping.mode' = 'name', 'delta.enableChangeDataFeed' = 'true'"
+    begin(spark)
+    spark.sql(f"CREATE TABLE fed (id INT, v STRING) USING delta TBLPROPERTIES ({properties})")
+    spark.sql("INSERT INTO fed VALUES (1, 'a'), (2, 'b')")
+    spark.sql("UPDATE fed SET v = 'c' WHERE id = 2")
+    commit(spark)
+    changes = spark.sql("SELECT id, v, _change_type FROM table_changes('fed', 0)").collect()
+    assert sorted(map(tuple, changes)) == [(1, "a", "insert"), (2, "c", "insert")]
+    assert spark.sql("DESCRIBE HISTORY fed").count() == 1
+    spark.sql("DROP TABLE fed")

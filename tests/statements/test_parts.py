@@ -25,7 +25,8 @@ def test_sessions_see_all_of_the_commits_or_none_and_others_may_commit_between(
     root = {"spark.lakestep.root": f"file:{tmp_path}/timeline"}
     session = reader.session(**root)
     rows = f"SELECT id, v FROM {table} ORDER BY id"
-    changes = f"SELECT id FROM table_changes_by_path('{tmp_path}/t', 2) ORDER BY _commit_version, id"
+    feed = f"table_changes_by_path('{tmp_path}/t', 2)"
+    changes = f"SELECT id FROM {feed} ORDER BY _commit_version, id"
     assert session.sql(rows) == OLD
     with writer.halts("published:1") as halts:
         typed = (statement.format(table) for statement in STATEMENTS)
