@@ -182,6 +182,15 @@ final class PartsSuite extends AnyFunSuite {
     }
   }
 
+  test("versions of parts are their slots; an older client names its one part by any number") {
+    def at(slot: Long, earlier: Long*) =
+      PublishedCommit.Place(slot, 0, None, None, earlier.toVector)
+    assert(at(7).slotOf(1, here = 1) == 7 && at(7).slotOf(3, here = 1) == 7)
+    assert(at(9, 5, 7).slotOf(1, here = 3) == 5 && at(9, 5, 7).slotOf(2, here = 3) == 7)
+    // Of an earlier one that is not known where it is, nobody is taken to have come between.
+    assert(at(9).slotOf(1, here = 3) == 7)
+  }
+
   /** Table C gets row tracking: its files are added once more, with row ids. */
   private def tracked(s: Scene, further: Seq[Seq[Action]])(txn: BegunTransaction): WrittenTable = {
     s.lake.file("C", "d")
