@@ -101,14 +101,13 @@ def test_statement_is_seen_then_rolled_back_then_committed_as_plain_delta_does(
 def test_failing_statement_leaves_the_state_before_it_and_the_transaction_commits(
     spark, arena, statement, kind
 ):
-    first = "data"
-    expected = arena.expected(kind, first, statement)
+    expected = arena.expected(kind, "data", statement)
     target = arena.table(kind)
     files = files_on_disk.prints(target.path)
     since = head(target.path)
 
     begin(spark)
-    statement_kinds.run(spark, first, target)
+    statement_kinds.run(spark, "data", target)
     before = table_state.view(spark, target.sql)
     staged = files_on_disk.staged_commits(target.path)
     with pytest.raises(Exception) as raised:

@@ -52,11 +52,11 @@ object SessionHooks {
     )
     if (listsDelta) {
       ExtensionOrder.injectOutermostParser(extensions, parser)
-      ExtensionOrder.injectLastPreCBORule(extensions, _ => BaseInputFiles)
+      ExtensionOrder.injectLastPreCBORule(extensions, BaseInputFiles(_))
     } else {
       new DeltaSparkSessionExtension().apply(extensions)
       extensions.injectParser(parser)
-      extensions.injectPreCBORule(_ => BaseInputFiles)
+      extensions.injectPreCBORule(BaseInputFiles(_))
     }
     val guard =
       new TransactionGuard(Transactions.isOpen, Transactions.isReadOnly, Transactions.isRequired)

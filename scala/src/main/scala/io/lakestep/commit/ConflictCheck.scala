@@ -13,7 +13,7 @@ import io.lakestep.timeline.Rule
  * @param changesHeader whether we change metadata or protocol
  * @param domains metadata domains that we change, row tracking's own left out
  * @param reads what of the table's data we depend on (SERIALIZABLE)
- * @param bakesRows whether row ids and versions stand inside our files, so that any commit is one
+ * @param bakesRows whether row ids and versions stand inside our files, so that any commit conflicts
  * @param vectorUpdates files that we only give another deletion vector, and whose rows are compared
  *   by `RowMerge` when a foreign commit did so too
  */

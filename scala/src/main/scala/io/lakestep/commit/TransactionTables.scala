@@ -12,7 +12,7 @@ import io.lakestep.log.{Action, PinnedHeader, ReadSet, TableRef}
  * @param rowIdHighWaterMark of the pin, when the table tracks rows
  * @param pinned metadata and protocol at the pin; without it a log that is cleaned up under a
  *   helper counts as a conflict, and an undo cannot put metadata back
- * @param oneCommit whether the staged commits become one; otherwise plain readers see every one
+ * @param oneCommit whether the staged commits become as few as can say the same; otherwise each is one
  * @param reads what the statements read of the table's data; counts under SERIALIZABLE
  * @param pinnedAs the pin as it was found; without it a table that others made anew at the same path
  *   is known by its binding and by what was staged alone

@@ -88,11 +88,13 @@ final case class BaseFileNames(session: SparkSession) extends Rule[LogicalPlan] 
  * The same for `inputFiles()` of a DataFrame. It asks the optimized plan, in which Delta has put what
  * lists the files of a scan; so this runs after Delta.
  */
-object BaseInputFiles extends Rule[LogicalPlan] {
+final case class BaseInputFiles(session: SparkSession) extends Rule[LogicalPlan] {
+  import BaseInputFiles._
 
-  private val Named = "lakestep.files"
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    if (Transactions.isOpen(session)) named(plan) else plan
 
-  override def apply(plan: LogicalPlan): LogicalPlan = plan.transformWithSubqueries {
+  private def named(plan: LogicalPlan): LogicalPlan = plan.transformWithSubqueries {
     case scan @ DeltaScan(index: PreparedDeltaFileIndex) if OverlayPath.isOverlay(index.path) =>
       scan.relation match {
         case files: HadoopFsRelation if !files.options.contains(Named) =>
@@ -105,6 +107,12 @@ object BaseInputFiles extends Rule[LogicalPlan] {
         case _ => scan
       }
   }
+
+}
+
+object BaseInputFiles {
+
+  private val Named = "lakestep.files"
 
   private final class NamesBaseFiles(index: PreparedDeltaFileIndex)
       extends PreparedDeltaFileIndex(
