@@ -47,6 +47,7 @@ SECTIONS = {
     "Transactions": [
         "transaction",
         "run",
+        "foreach_batch",
         "run_dbt",
         "recover",
         "Transaction",

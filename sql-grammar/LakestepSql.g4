@@ -25,12 +25,18 @@ singleStatement
     | RECOVER SEMICOLON* EOF                                                #recover
     | UNDROP TABLE target=qualifiedName SEMICOLON* EOF                      #undropTable
     | SHOW DROPPED TABLES SEMICOLON* EOF                                    #showDroppedTables
+    | FORGET BATCH KEYS query=STRING SEMICOLON* EOF                         #forgetBatchKeys
     | .*? EOF                                                               #passThrough
     ;
 
 begin
-    : BEGIN (TRANSACTION | WORK)? name=identifier? characteristics?
-    | START TRANSACTION name=identifier? characteristics?
+    : BEGIN (TRANSACTION | WORK)? name=identifier? characteristics? batch?
+    | START TRANSACTION name=identifier? characteristics? batch?
+    ;
+
+/* Without a query it is that whose batch is running. */
+batch
+    : FOR BATCH number=identifier (OF QUERY query=STRING)?
     ;
 
 characteristics
@@ -92,12 +98,14 @@ identifier
 
 /* Keywords of this grammar that may name a transaction. */
 nonReserved
-    : COMMITTED | CONFLICT | DESC | DESCRIBE | DROPPED | EXPLAIN | HOURS | ISOLATION | LEVEL | ONLY | READ | RECOVER
+    : BATCH | COMMITTED | CONFLICT | DESC | DESCRIBE | DROPPED | EXPLAIN | FORGET | HOURS | ISOLATION | KEYS | LEVEL
+    | OF | ONLY | QUERY | READ | RECOVER
     | RELEASE | REPEAT | REPEATABLE | RETAIN | SAVEPOINT | SERIALIZABLE | SET | SHOW | SNAPSHOT | START
     | TABLE | TABLES | TO | TRANSACTIONS | UNCOMMITTED | UNDROP | VACUUM | WRITE
     ;
 
 ATOMIC: 'ATOMIC';
+BATCH: 'BATCH';
 BEGIN: 'BEGIN';
 CASE: 'CASE';
 COMMIT: 'COMMIT';
@@ -109,13 +117,17 @@ DROPPED: 'DROPPED';
 END: 'END';
 EXPLAIN: 'EXPLAIN';
 FOR: 'FOR';
+FORGET: 'FORGET';
 HOURS: 'HOURS';
 IF: 'IF';
 ISOLATION: 'ISOLATION';
+KEYS: 'KEYS';
 LEVEL: 'LEVEL';
 LOOP: 'LOOP';
 NOT: 'NOT';
+OF: 'OF';
 ONLY: 'ONLY';
+QUERY: 'QUERY';
 READ: 'READ';
 RECOVER: 'RECOVER';
 RELEASE: 'RELEASE';

@@ -169,3 +169,18 @@ begin atomic
   DECLARE x INT DEFAULT 1;
   SELECT x;
 END;
+
+# begin batch 5 of this query
+BEGIN FOR BATCH 5
+
+# begin load [SERIALIZABLE] batch 0 of it's "one"
+START TRANSACTION load ISOLATION LEVEL SERIALIZABLE FOR BATCH 0 OF QUERY 'it\'s "one"';
+
+# begin batch
+BEGIN batch
+
+# block commit 1
+BEGIN FOR BATCH 12 OF QUERY 'q'; INSERT INTO t VALUES (1); COMMIT
+
+# forget q
+FORGET BATCH KEYS 'q'

@@ -272,3 +272,53 @@ def test_a_table_that_others_make_later_is_not_there_yet(spark, other, schema):
     assert names(spark) == []
     commit(spark)
     assert value(spark, "later") == [1]
+
+
+BOTH = "SELECT (SELECT count(*) FROM few), (SELECT count(*) FROM t)"
+
+
+@pytest.fixture
+def few(spark, other, schema):
+    """A view of one of the two rows of `t`; what changes it and the table in one transaction."""
+    spark.sql("CREATE TABLE t USING delta AS SELECT explode(array(1, 2)) AS v")
+    begin(other)
+    other.sql("CREATE VIEW few AS SELECT v FROM t WHERE v < 2")
+    commit(other)
+
+    def change():
+        begin(other)
+        other.sql("CREATE OR REPLACE VIEW few AS SELECT v FROM t")
+        other.sql("INSERT INTO t VALUES (3)")
+        commit(other)
+
+    return change
+
+
+def only(frame):
+    (row,) = frame.collect()
+    return tuple(row)
+
+
+def test_rows_of_a_query_are_those_of_its_names(spark, few):
+    first = spark.sql(BOTH)
+    again = spark.sql(BOTH)
+    few()
+    assert only(first) == (1, 2)
+    assert only(again.select("*")) == (1, 2)
+    # What a DataFrame's names stand for stays; it has shown the rows that belong to them.
+    assert only(again.select("*")) == (1, 3)
+    assert only(spark.sql(BOTH)) == (3, 3)
+
+
+def test_rows_do_not_go_back_behind_what_the_session_has_read(spark, few):
+    made = spark.sql(BOTH)
+    few()
+    assert len(value(spark, "t")) == 3
+    assert only(made) == (1, 3)
+
+
+def test_what_is_written_from_a_query_belongs_to_its_names(spark, few):
+    made = spark.sql(BOTH).toDF("few", "t")
+    few()
+    made.write.format("delta").saveAsTable("counted")
+    assert only(spark.table("counted")) == (1, 2)

@@ -26,9 +26,10 @@ from lakestep._errors import (
     TransactionStateError,
     UnsupportedInTransactionError,
 )
-from lakestep._run import run
+from lakestep._recover import Recovered, recover
+from lakestep._run import foreach_batch, run
 from lakestep._session import configure
-from lakestep._transaction import Recovered, Savepoint, Transaction, recover, transaction
+from lakestep._transaction import Savepoint, Transaction, transaction
 
 __version__: str = version()
 
@@ -46,6 +47,7 @@ __all__ = [
     "UnsupportedInTransactionError",
     "__version__",
     "configure",
+    "foreach_batch",
     "jar_path",
     "recover",
     "run",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,7 +19,7 @@ from lakestep._errors import ConflictError
 from lakestep._transaction import Transaction, transaction
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _Result = TypeVar("_Result")
 
@@ -35,6 +36,7 @@ def run(
     timeout_s: float | None = None,
     name: str | None = None,
     isolation: str | None = None,
+    batch: tuple[str | None, int] | None = None,
 ) -> _Result:
     """Run a function as one transaction, and again from its start after a conflict.
 
@@ -52,7 +54,7 @@ def run(
         How often `fn` is run at most.
     timeout_s : float, optional
         Seconds from the first attempt after which no further one is begun.
-    name, isolation : str, optional
+    name, isolation, batch : optional
         As for `lakestep.transaction`.
 
     Returns
@@ -94,7 +96,7 @@ def run(
 
     def attempt() -> _Result:
         nonlocal committed
-        with transaction(spark, name, isolation=isolation) as txn:
+        with transaction(spark, name, isolation=isolation, batch=batch) as txn:
             try:
                 return fn(txn)
             finally:
@@ -107,3 +109,71 @@ def run(
         wait=wait_random_exponential(multiplier=_FIRST_WAIT_S, max=_LONGEST_WAIT_S),
         reraise=True,
     )(attempt)
+
+
+def foreach_batch(
+    fn: Callable[[DataFrame, int], object],
+    *,
+    query: str | None = None,
+    attempts: int = 10,
+    name: str | None = None,
+    isolation: str | None = None,
+) -> Callable[[DataFrame, int], None]:
+    """Wrap a function for ``foreachBatch``: each batch is one transaction, applied exactly once.
+
+    Whatever `fn` writes by the session of the batch, into however many tables, is committed at
+    once, or not at all. A batch that is committed already does not run again, also when the driver
+    died between the commit and Spark's checkpoint, or two drivers run one query. After a conflict
+    `fn` runs again, as by `lakestep.run`.
+
+    Parameters
+    ----------
+    fn : callable
+        Gets the batch and its number, as ``foreachBatch`` gives them. Its session is
+        ``batch.sparkSession``.
+    query : str, optional
+        A name for the query that no other query has. Default: the id that it has in its
+        checkpoint. On Spark Connect the id is not known there, and the name must be given.
+    attempts : int
+        How often `fn` is run at most for a batch.
+    name, isolation : str, optional
+        As for `lakestep.transaction`.
+
+    Returns
+    -------
+    callable
+        For ``DataStreamWriter.foreachBatch``.
+
+    Raises
+    ------
+    TransactionStateError
+        From a batch, which stops the query: see `lakestep.transaction`.
+    ConflictError
+        From a batch: the conflict of the last attempt.
+
+    Examples
+    --------
+    >>> def load(batch, number):  # doctest: +SKIP
+    ...     batch.write.format("delta").mode("append").saveAsTable("events")
+    ...     batch.groupBy("day").count().write.insertInto("days")
+
+
+    >>> stream.writeStream.foreachBatch(lakestep.foreach_batch(load)).start()  # doctest: +SKIP
+    """
+
+    @functools.wraps(fn)
+    def once(batch: DataFrame, number: int) -> None:
+        def apply(txn: Transaction) -> None:
+            if txn.replays is None:
+                fn(batch, number)
+
+        run(
+            batch.sparkSession,
+            apply,
+            attempts=attempts,
+            name=name,
+            isolation=isolation,
+            batch=(query, number),
+        )
+
+    return once

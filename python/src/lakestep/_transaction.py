@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestep import _errors, _session
 
 if TYPE_CHECKING:
+    from typing import TypeGuard
+
     from pyspark.sql import Row, SparkSession
 
+_log = logging.getLogger("lakestep")
 
 # The session setting by which the JVM names the open transaction.
 OPEN = "spark.lakestep.transaction"
@@ -33,6 +36,7 @@ class Transaction:
         self._name: str | None = began["name"]
         self._isolation: str = began["isolation"]
         self._read_only: bool = began["read_only"]
+        self._replays: int | None = began["replays"]
         self._entry: int | None = None
         self._is_open = True
 
@@ -66,6 +70,15 @@ class Transaction:
         """The entry of the committed transaction in the timeline; None if it wrote nothing."""
         return self._entry
 
+    @property
+    def replays(self) -> int | None:
+        """The entry that has applied the batch already, so that this transaction changes nothing.
+
+        None for a batch that is new, or without one. Another client may apply the batch while this
+        transaction is open: then it is known after `commit`.
+        """
+        return self._replays
+
     def commit(self) -> None:
         """Make all changes visible, or none.
 
@@ -95,7 +108,11 @@ class Transaction:
             # A failed COMMIT refuses every further statement until ROLLBACK, which then changes
             # nothing on storage, also when the outcome is not known.
             roll_back_after(self._spark, failure)
-            raise
+            if not _is_applied(failure):
+                raise
+            self._replays = int(failure.getMessageParameters()["entry"])
+            _log.warning("Another client has committed the same batch: %s", failure)
+            return
         self._entry = row["entry"]
 
     def rollback(self) -> None:
@@ -227,6 +244,7 @@ def transaction(
     *,
     isolation: str | None = None,
     read_only: bool = False,
+    batch: tuple[str | None, int] | None = None,
 ) -> Iterator[Transaction]:
     """Run the body of a ``with`` statement as one transaction over all Delta tables.
 
@@ -248,6 +266,12 @@ def transaction(
     read_only : bool, optional
         Refuse every write, and put nothing on any store: read permissions are enough. It finishes
         no transaction of another client, and so may read an earlier snapshot than one that writes.
+    batch : tuple of str and int, optional
+        A streaming query and the number of its batch, which is then applied exactly once, whoever
+        dies and whoever else runs the query. The query is its id, or a name that no other query
+        has; None inside a batch of Spark Classic for the query that runs it. When the batch is
+        committed already, the body runs, `Transaction.replays` tells it, and nothing that it does
+        to tables is committed; an exception of the body is logged then, and not raised.
 
     Yields
     ------
@@ -260,6 +284,8 @@ def transaction(
         ``LAKESTEP_NOT_CONFIGURED`` or ``LAKESTEP_VERSION_MISMATCH``.
     TransactionStateError
         ``LAKESTEP_TRANSACTION_ALREADY_ACTIVE``: the session has an open transaction.
+        ``LAKESTEP_BATCH_BEHIND``: a later batch of the query is committed.
+        ``LAKESTEP_BATCH_OF_ANOTHER_QUERY``: another stream has that name.
     ValueError
         `isolation` is no level.
     ConflictError, ResidueError, StateUnknownError
@@ -281,6 +307,8 @@ def transaction(
         statement += f" ISOLATION LEVEL {isolation.upper()}"
     if read_only:
         statement += " READ ONLY"
+    if batch is not None:
+        statement += _for_batch(*batch)
     txn = Transaction(spark, spark.sql(statement).collect()[0])
     try:
         yield txn
@@ -288,9 +316,30 @@ def transaction(
         if txn.is_open:
             txn._end("rollback()")
             roll_back_after(spark, failure)
+            if txn.replays is not None and isinstance(failure, Exception):
+                _log.warning(
+                    "Entry %d holds this batch already; its function failed",
+                    txn.replays,
+                    exc_info=True,
+                )
+                return
         raise
     if txn.is_open:
         txn.commit()
+
+
+def _for_batch(query: str | None, number: int) -> str:
+    if query is None:
+        return f" FOR BATCH {int(number)}"
+    quoted = query.replace("\\", "\\\\").replace("'", "\\'")
+    return f" FOR BATCH {int(number)} OF QUERY '{quoted}'"
+
+
+def _is_applied(failure: Exception) -> TypeGuard[_errors.LakestepError]:
+    return (
+        isinstance(failure, _errors.LakestepError)
+        and failure.getCondition() == "LAKESTEP_CONFLICT.BATCH_APPLIED"
+    )
 
 
 def roll_back_after(spark: SparkSession, failure: BaseException) -> None:
@@ -308,48 +357,3 @@ def _add_note(error: BaseException, note: str) -> None:
     # BaseException.add_note is new in Python 3.11; the attribute is what it writes.
     notes: list[str] = getattr(error, "__notes__", [])
     error.__notes__ = [*notes, note]  # type: ignore[attr-defined]
-
-
-@dataclass(frozen=True)
-class Recovered:
-    """A transaction that a client left in flight, and what `recover` made of it.
-
-    Attributes
-    ----------
-    entry : int
-        Its entry in the timeline.
-    transaction_id : str
-        Its id.
-    outcome : str
-        ``COMPLETED``, ``ROLLED_BACK``, or ``FAILED:`` and why it could not be finished from here.
-    residue : str
-        What stays of one that was rolled back, because others had built on it; else empty.
-    """
-
-    entry: int
-    transaction_id: str
-    outcome: str
-    residue: str
-
-
-def recover(spark: SparkSession) -> list[Recovered]:
-    """Finish every transaction that a client left in flight: commit it in all tables, or in none.
-
-    Any client may call this at any time, also several at once: they agree on each outcome.
-
-    Parameters
-    ----------
-    spark : SparkSession
-        A session configured by `lakestep.configure`.
-
-    Returns
-    -------
-    list of Recovered
-        Those that it finished, oldest first, then those that it could not. Empty if nothing was in
-        flight.
-    """
-    _session.meet(spark)
-    return [
-        Recovered(row["entry"], row["transaction_id"], row["outcome"], row["residue"])
-        for row in spark.sql("RECOVER").collect()
-    ]

@@ -8,7 +8,7 @@ import org.apache.spark.sql.internal.StaticSQLConf
 
 import org.apache.spark.sql.delta.lakestep.{BaseTransactionBackstop, ExtensionOrder, SparkInternals}
 import io.lakestep.Versions
-import io.lakestep.catalog.BindCatalogs
+import io.lakestep.catalog.{BindCatalogs, NoteNames}
 import io.lakestep.overlay.{BaseWriteGuard, OverlaySettings}
 import io.lakestep.sql.command.{RefuseRepeatedBlock, ResolveTransactionBlock}
 import io.lakestep.sql.guard.TransactionGuard
@@ -77,6 +77,7 @@ object SessionHooks {
     extensions.injectResolutionRule(PlaceNewTables(_))
     extensions.injectPlanNormalizationRule(RedirectRelations(_))
     extensions.injectPostHocResolutionRule(BaseFileNames(_))
+    extensions.injectPostHocResolutionRule(NoteNames(_))
     extensions.injectResolutionRule(ResolveTransactionBlock(_))
     guard.inject(extensions)
     extensions.injectOptimizerRule(ConsistentReads(_))

@@ -41,7 +41,7 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
   private def names: Option[TransactionNames] = open.map(_.names)
 
   /** Names that one query outside a transaction looks up: all at one point. */
-  private val ofQuery = new ThreadLocal[(WeakReference[AnyRef], TransactionNames)]
+  private val ofQuery = new ThreadLocal[(WeakReference[AnyRef], NamesOfQuery)]
 
   /** The session's database, by the settings that tell where it is. */
   private val found =
@@ -70,16 +70,20 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
   private[catalog] def analysing(context: AnyRef): Unit =
     if (open.isEmpty && ofThisQuery(context).isEmpty)
       database.flatMap(_.namesOfQuery()) match {
-        case Some(before) =>
-          ofQuery.set((new WeakReference(context), new TransactionNames(_ => before())))
+        case Some(query) =>
+          ofQuery.set((new WeakReference(context), new NamesOfQuery(base, query)))
         case None => ofQuery.remove()
       }
 
-  private def ofThisQuery(context: AnyRef): Option[TransactionNames] =
+  private def ofThisQuery(context: AnyRef): Option[NamesOfQuery] =
     Option(ofQuery.get).filter(_._1.get eq context).map(_._2)
 
+  /** The names of the query that this thread analyses, if it is outside a transaction. */
+  private[catalog] def ofAnalysis: Option[NamesOfQuery] =
+    if (open.isDefined) None else ofThisQuery(AnalysisContext.get.relationCache)
+
   private def read[T](inside: TransactionNames => T)(outside: => T): T =
-    names.orElse(ofThisQuery(AnalysisContext.get.relationCache)).fold(outside)(inside)
+    names.orElse(ofAnalysis.map(_.names)).fold(outside)(inside)
 
   private def in[T](inside: TransactionNames => T)(outside: => T): T =
     names.fold(outside)(inside)

@@ -283,3 +283,14 @@ object BindCatalogs {
     }
   }
 }
+
+/** Notes in the scans of a query what its names stand for. */
+final case class NoteNames(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    session.sessionState.catalog.externalCatalog match {
+      case names: SessionNames => names.ofAnalysis.foreach(NamesOfQuery.note(plan, _))
+      case _ =>
+    }
+    plan
+  }
+}

@@ -1,12 +1,13 @@
 package io.lakestep.commit
 
-import io.lakestep.timeline.{Requested, TimelineSnapshot}
+import io.lakestep.timeline.{BatchKey, Requested, TimelineSnapshot}
 
 /**
  * What BEGIN asks for.
  *
  * @param readOnly nothing is written to any store, nobody is helped
  * @param notBefore newest entry that this session has seen finished; it never goes back behind it
+ * @param batch what it applies of a streaming query
  */
 final case class BeginRequest(
     name: Option[String],
@@ -14,13 +15,15 @@ final case class BeginRequest(
     application: String,
     isolation: IsolationLevel,
     readOnly: Boolean,
-    notBefore: Long)
+    notBefore: Long,
+    batch: Option[BatchKey] = None)
 
 /**
  * An open transaction; a value. The snapshot is the longest prefix of finished entries at BEGIN.
  *
  * @param base what the entries of the snapshot left behind; of a query's, which may leave out
  *   unfinished entries of other tables, those of the finished prefix
+ * @param replays the entry that has applied its batch already, so that nothing of it is committed
  */
 final case class BegunTransaction(
     id: String,
@@ -31,7 +34,9 @@ final case class BegunTransaction(
     base: TimelineSnapshot,
     requestedAtMs: Long,
     isolation: IsolationLevel,
-    readOnly: Boolean) {
+    readOnly: Boolean,
+    batch: Option[BatchKey] = None,
+    replays: Option[Long] = None) {
 
   /** What its statements read of tables that it meets now. */
   def readPoint: ReadPoint = ReadPoint(snapshot, base, requestedAtMs)

@@ -40,7 +40,8 @@ private[commit] final class Commit(
     (written, ended.orElse(gone)) match {
       case (_, Some(conflict)) => CommitOutcome.Conflicted(conflict)
       case (Left(cause), None) => throw cause
-      case (Right(Vector()), None) if names.isEmpty => CommitOutcome.NothingToCommit
+      case (Right(Vector()), None) if names.isEmpty && txn.batch.isEmpty =>
+        CommitOutcome.NothingToCommit
       case (Right(all), None) =>
         // What takes its own change back has still been read.
         val unchanged =

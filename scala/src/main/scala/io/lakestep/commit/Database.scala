@@ -1,15 +1,13 @@
 package io.lakestep.commit
 
-import java.util.concurrent.atomic.AtomicReference
-
 import scala.util.control.NonFatal
 
 import io.lakestep.{Clock, Errors, Ids}
 import io.lakestep.log.{DeletionVectors, MadeFiles, StateReader, TableRef}
 import io.lakestep.storage.ObjectStores
 import io.lakestep.timeline.{
-  AbortEntry, Aborting, AtOnce, CommitEntry, Completed, Conflict, DroppedTable, EntryStatus,
-  NameChange, NameKey, NamedObject, Purge, Timeline, TimelineEntry, TimelineView
+  AbortEntry, Aborting, AppliedBatch, AtOnce, CommitEntry, Completed, Conflict, DroppedTable,
+  EntryStatus, NameChange, NameKey, NamedObject, Purge, Timeline, TimelineEntry
 }
 
 /**
@@ -41,7 +39,7 @@ final class Database private[lakestep] (
   private val droppedVacuum = new DroppedVacuum(env)
   private val helping = new Helping(env, finish, names)
   private val reruns = new Reruns(env, pins, helping)
-  private val consistentRead = new ConsistentRead(env, pins)
+  private val consistentRead = new ConsistentRead(env, pins, names)
   private val aborts = new Aborts(env)
   private val commits = new Commit(env, bindings, finish, names)
 
@@ -94,7 +92,9 @@ final class Database private[lakestep] (
       view.snapshot,
       timeMs,
       request.isolation,
-      request.readOnly
+      request.readOnly,
+      request.batch,
+      request.batch.flatMap(Batches.appliedAt(_, view))
     )
     if (!request.readOnly) {
       observer.beforeRequested(txn.id)
@@ -145,6 +145,9 @@ final class Database private[lakestep] (
    *
    * @param seen by path, the version that a reader has loaded before this call
    * @param notBelow by path, the newest version that the reader has met before
+   * @param names what the query has met as the names of its tables: when a transaction that the names do not
+   *   show has changed one of them since, its rows are not shown either, as far as these versions are
+   *   there and the reader has met none that is newer
    * @return the versions to read; as seen for a table that does not belong to this timeline
    *
    * Condition: LAKESTEP_SNAPSHOT_BEHIND_SESSION, when what the reader has met stands above a part of
@@ -152,8 +155,9 @@ final class Database private[lakestep] (
    */
   def consistent(
       seen: Map[TableRef, Long],
-      notBelow: Map[TableRef, Long] = Map.empty): Map[TableRef, Long] =
-    consistentRead(seen, notBelow)
+      notBelow: Map[TableRef, Long] = Map.empty,
+      names: Option[ReadNames] = None): Map[TableRef, Long] =
+    consistentRead(seen, notBelow, names)
 
   /**
    * Steps 4 to 9: makes the staged commits of all tables visible, or none.
@@ -174,7 +178,9 @@ final class Database private[lakestep] (
       changes: Vector[NameChange] = Vector.empty,
       readNames: Set[NameKey] = Set.empty,
       purges: Vector[Purge] = Vector.empty): CommitOutcome = {
-    val outcome = commits(txn, tables, reads, TouchedNames(changes, readNames, purges))
+    val outcome =
+      if (txn.replays.isDefined) CommitOutcome.NothingToCommit
+      else commits(txn, tables, reads, TouchedNames(changes, readNames, purges))
     outcome match {
       case CommitOutcome.NothingToCommit => discard(txn, tables.map(_.path))
       case _: CommitOutcome.Committed => options.afterwards(Seq(() => timeline.checkpoint()))
@@ -197,21 +203,18 @@ final class Database private[lakestep] (
   }
 
   /**
-   * The same for a query outside a transaction, at the point of the first call. None where nothing is known of
-   * a transaction that has changed a name.
+   * The same for a query outside a transaction. None where nothing is known of a transaction that has changed
+   * a name.
    */
-  def namesOfQuery(): Option[() => Map[NameKey, Option[NamedObject]]] =
-    Option.when(timeline.known.lastNames > 0) {
-      names.look(timeline.known)
-      // What is made from here on may be missing in what a metastore said.
-      val start = timeline.known
-      val point = new AtomicReference(Option.empty[TimelineView])
-      () => {
-        // What a metastore said has its entry in a later reading.
-        if (point.get.isEmpty) point.set(Some(timeline.refresh())) else timeline.refreshEntries()
-        point.get.fold(Map.empty[NameKey, Option[NamedObject]])(names.before(start, _))
-      }
-    }
+  def namesOfQuery(): Option[QueryNames] = Option.when(timeline.known.lastNames > 0) {
+    names.look(timeline.known)
+    // What is made from here on may be missing in what a metastore said.
+    new QueryNames(timeline, names, timeline.known)
+  }
+
+  /** The newest batch of a streaming query that is committed, as the timeline is now. */
+  def batch(query: String): Option[AppliedBatch] =
+    if (timeline.existingId.isEmpty) None else timeline.refresh().batch(query)
 
   /** Tables that transactions have dropped, and given no name again, as the timeline is now. */
   def dropped(): Vector[DroppedTable] =

@@ -23,7 +23,8 @@ private[commit] final class EntryOf(env: Environment) {
     tables = reserving(staged.zip(validated.written).map { case (s, c) => s -> entryTable(s, c) }),
     reads = validated.reads,
     names = names.changes,
-    purges = names.purges
+    purges = names.purges,
+    batches = txn.batch.toVector
   )
 
   /**

@@ -306,6 +306,14 @@ private[commit] final class Names(env: Environment, late: LateNames) {
       (undecided ++ later).reverseIterator.map(c => c.key -> c.before)
   }
 
+  /** Whether entries that one reading of the timeline does not have as completed, and a later one has, changed names. */
+  def haveChanged(met: Set[NameKey], from: TimelineView, later: TimelineView): Boolean =
+    safeguards.readsRowsWithNames && later.lastNames > from.finished &&
+      between(from, later).exists { status =>
+        status.isCompleted && !from.status(status.entry.number).exists(_.isCompleted) &&
+        status.names.exists(c => met.exists(_.meets(c.key)))
+      }
+
   /** Entries after the finished prefix of one view, with the ends that they have in the other one. */
   private def between(from: TimelineView, point: TimelineView): Vector[EntryStatus] =
     if (point.first <= from.finished + 1) point.after(from.finished)

@@ -129,7 +129,8 @@ private[commit] final class Order(
     val isUnbound = found.validated.reads.exists(_.log.isEmpty)
     val ours = work.touched
     def touches(entry: CommitEntry) =
-      entry.tables.exists(table => logs(table.log)) || ours.meets(entry)
+      entry.tables.exists(table => logs(table.log)) || ours.meets(entry) ||
+        Batches.meets(work.txn, entry)
     !safeguards.looksAgain || !isUnbound && found.next >= view.first &&
     clock.steadyMs() - found.atMs < Order.HoldsMs &&
     !view.after(found.next - 1).map(_.entry).exists {
@@ -147,6 +148,7 @@ private[commit] final class Order(
     val startedMs = clock.steadyMs()
     for {
       _ <- gaveUp.toLeft(())
+      _ <- batchConflict(work).toLeft(())
       _ <- names.conflict(work.txn, work.touched, timeline.known).toLeft(())
       validated <- early.getOrElse(validate(work))
       merged = work.staged.zip(validated.written).map { case (s, c) => s.copy(changes = c.changes) }
@@ -157,6 +159,9 @@ private[commit] final class Order(
       Found(merged, validated, view.next, startedMs)
     }
   }
+
+  private def batchConflict(work: ToOrder): Option[Conflict] =
+    if (safeguards.checksBatches) Batches.conflict(work.txn, timeline.known) else None
 
   private def validate(work: ToOrder): Either[Conflict, Validated] =
     validate(work.txn, work.staged, work.reads, work.known)
@@ -177,6 +182,7 @@ private[commit] final class Order(
     val ours = work.touched
     val touching = view.unfinished.filter { e =>
       e.tables.exists(t => logs(t.log)) || ours.meets(e) ||
+      Batches.meets(work.txn, e) ||
       safeguards.helpsReads && e.reads.exists(r => written(r.log))
     }
     val met = finish.leftOpen(touching, looks = 1)

@@ -36,6 +36,9 @@ package io.lakestep.commit
  *   sees a name as it was before its snapshot
  * @param looksBeforeNames a query's look at the timeline before it asks a metastore: another thread of its
  *   process makes names in between, and it sees two tables under one name
+ * @param readsRowsWithNames reading a query's rows as of its names, when one of these has changed since: it sees
+ *   the rows of a transaction, and not its names
+ * @param checksBatches looking before the order point for who has applied the same batch: it is applied twice
  * @param repairsNames putting right what a late client has made of names: they stay wrong
  * @param detachesNames making tables external whose names a late client may be about to drop: the metastore
  *   deletes their data
@@ -73,6 +76,8 @@ private[lakestep] final case class Safeguards(
     makesNamesInOrder: Boolean = true,
     knowsUnmadeNames: Boolean = true,
     looksBeforeNames: Boolean = true,
+    readsRowsWithNames: Boolean = true,
+    checksBatches: Boolean = true,
     repairsNames: Boolean = true,
     detachesNames: Boolean = true)
 

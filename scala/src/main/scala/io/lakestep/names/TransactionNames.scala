@@ -175,13 +175,16 @@ private[lakestep] final class TransactionNames(
     }.toSeq.sorted
 
   /** Names that statements have met and that are no Delta tables, whose logs tell what others do: views, and nothing. */
-  def read(base: ExternalCatalog): Set[NameKey] = Metastore.known(base).toSet.flatMap {
-    id: String =>
+  def read(base: ExternalCatalog): Set[NameKey] =
+    met(base)(!_.exists(DeltaTableUtils.isDeltaTable))
+
+  /** What statements have met as names of tables and views, by what it stood for. */
+  def met(base: ExternalCatalog)(counts: Option[CatalogTable] => Boolean): Set[NameKey] =
+    Metastore.known(base).toSet.flatMap { id: String =>
       metTables.asScala.collect {
-        case (name, there) if !there.exists(DeltaTableUtils.isDeltaTable) =>
-          NameKey(id, name.schema, Some(name.name))
+        case (name, there) if counts(there) => NameKey(id, name.schema, Some(name.name))
       }
-  }
+    }
 
   /** The table of a name that the transaction itself has taken away. */
   def droppedHere(base: ExternalCatalog, name: TableName): Option[CatalogTable] =

@@ -38,7 +38,7 @@ private[timeline] final class Checkpoints(store: ObjectStore, folder: String) {
       try {
         val path = file(snapshot.number)
         if (!store.exists(path)) {
-          store.putIfAbsent(path, TimelineCodec.encode(snapshot))
+          store.putIfAbsent(path, SnapshotCodec.encode(snapshot))
           numbers.filter(_ <= snapshot.number).dropRight(Kept).foreach(n => store.delete(file(n)))
         }
       } catch { case NonFatal(_) => () }
@@ -48,7 +48,7 @@ private[timeline] final class Checkpoints(store: ObjectStore, folder: String) {
       .flatMap(_.toLongOption)
 
   private def read(number: Long): Option[TimelineSnapshot] =
-    try store.get(file(number)).map(TimelineCodec.decodeSnapshot(file(number), _))
+    try store.get(file(number)).map(SnapshotCodec.decode(file(number), _))
         .filter(_.number == number)
     catch { case NonFatal(_) => None }
 

@@ -48,6 +48,12 @@ object Rule {
   /** The transaction was ended by an ABORT entry. */
   case object Aborted extends Rule("aborted-by-another-client")
 
+  /** Another client has applied the same batch of a streaming query. */
+  case object BatchApplied extends Rule("batch-applied")
+
+  /** Others have gone on with the streaming query, or use its key for another one. */
+  case object BatchBehind extends Rule("batch-behind")
+
   /** Others took every number for as long as COMMIT may take. */
   case object CommitTimeout extends Rule("commit-timeout")
 
@@ -75,6 +81,8 @@ object Rule {
     FileGone,
     LogCleanedUp,
     Aborted,
+    BatchApplied,
+    BatchBehind,
     CommitTimeout,
     InFlight
   )

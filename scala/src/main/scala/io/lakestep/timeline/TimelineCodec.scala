@@ -21,7 +21,7 @@ object TimelineCodec {
   private val Reserve = "reserve"
 
   /** Changes of names: whoever does not know them would leave the metastore as it was. */
-  private val Names = "names"
+  private val Names = SnapshotCodec.Names
 
   /** Dropped tables whose data are deleted: whoever does not know them would give one its name again. */
   private val Purges = "purges"
@@ -34,9 +34,10 @@ object TimelineCodec {
    * those that stand inside them, and call the version of an earlier part by that of a later one.
    */
   private val Parts = "parts"
-  private val Features = Set(Reserve, Names, Purges, NewTables, Parts)
 
-  private val Sum = "sum"
+  /** Batches of streaming queries: whoever does not know them would apply one once more. */
+  private val Batches = SnapshotCodec.Batches
+  private val Features = Set(Reserve, Names, Purges, NewTables, Parts, Batches)
 
   def encode(entry: TimelineEntry): Array[Byte] = bytes(entry match {
     case c: CommitEntry =>
@@ -45,18 +46,20 @@ object TimelineCodec {
         Vector(Names).filter(_ => c.names.nonEmpty) ++
         Vector(Purges).filter(_ => c.purges.nonEmpty) ++
         Vector(NewTables).filter(_ => c.tables.exists(_.pin < 0)) ++
-        Vector(Parts).filter(_ => c.tables.exists(_.parts > 1))
+        Vector(Parts).filter(_ => c.tables.exists(_.parts > 1)) ++
+        Vector(Batches).filter(_ => c.batches.nonEmpty)
       if (features.nonEmpty) texts(node.putArray(StrictFields.RequiredFeatures), features)
       node.put("rules", c.rules)
       node.set[JsonNode]("transaction", requested(c.transaction))
       c.message.foreach(m => node.put("message", m))
       list(node.putArray("tables"), c.tables.map(table))
       list(node.putArray("reads"), c.reads.map(read))
-      // Earlier versions ask for it.
+      // Earlier versions ask for these.
       node.putArray("catalogActions")
+      node.putArray("batchKeys")
       if (c.names.nonEmpty) list(node.putArray(Names), c.names.map(NameCodec.encode))
       if (c.purges.nonEmpty) list(node.putArray(Purges), c.purges.map(NameCodec.encode))
-      texts(node.putArray("batchKeys"), c.batchKeys)
+      if (c.batches.nonEmpty) list(node.putArray(Batches), c.batches.map(SnapshotCodec.batch))
       node
     case a: AbortEntry =>
       val node = head("abort", a)
@@ -80,7 +83,7 @@ object TimelineCodec {
           reads = f.children("reads").map(read),
           names = f.optChildren(Names).fold(Vector.empty[NameChange])(_.map(NameCodec.decode)),
           purges = f.optChildren(Purges).fold(Vector.empty[Purge])(_.map(NameCodec.purge)),
-          batchKeys = f.strings("batchKeys")
+          batches = f.optChildren(Batches).fold(Vector.empty[BatchKey])(_.map(SnapshotCodec.batch))
         )
       case "abort" =>
         AbortEntry(
@@ -153,55 +156,6 @@ object TimelineCodec {
   /** That a client makes names of an entry. */
   def encodeMaking(number: Long, entryHash: String, timeMs: Long): Array[Byte] =
     bytes(outcomeHead("making", number, entryHash, timeMs))
-
-  /** A snapshot as a checkpoint, which holds the hash of its own content. */
-  def encode(snapshot: TimelineSnapshot): Array[Byte] = {
-    val node = Json.obj().put("number", snapshot.number).put("hash", snapshot.hash)
-    val hasNames = snapshot.names != NameHistory.none
-    texts(node.putArray(StrictFields.RequiredFeatures), Vector(Names).filter(_ => hasNames))
-    if (hasNames) node.set[JsonNode](Names, NameCodec.encode(snapshot.names))
-    list(
-      node.putArray("logs"),
-      snapshot.logs.toVector.sortBy(_._1).map { case (log, state) =>
-        val written = Json.obj().put("log", log).put("path", state.path.uri)
-          .put("tableId", state.tableId).put("lastEntry", state.lastEntry)
-        state.mark.foreach(m => written.put("markEntry", m.entry).put("markSlot", m.slot))
-        state.irregular.foreach(written.withArray[ArrayNode]("irregular").add(_))
-        written
-      }
-    )
-    list(
-      node.putArray("aborted"),
-      snapshot.aborted.toVector.sorted.map { case (id, entry) =>
-        Json.obj().put("transaction", id).put("entry", entry)
-      }
-    )
-    bytes(node.put(Sum, Json.blake3(Json.text(node))))
-  }
-
-  def decodeSnapshot(file: String, content: Array[Byte]): TimelineSnapshot = {
-    val f = StrictFields.parse(file, content)
-    f.checkFeatures(f.strings(StrictFields.RequiredFeatures), Set(Names))
-    val sum = f.string(Sum)
-    f.tree.remove(Sum)
-    if (Json.blake3(Json.text(f.tree)) != sum)
-      throw StrictFields.corrupt(file, "the hash that it holds is not that of its content")
-    TimelineSnapshot(
-      f.long("number"),
-      f.string("hash"),
-      f.children("logs").map(log => log.string("log") -> logState(log)).toMap,
-      f.children("aborted").map(a => a.string("transaction") -> a.long("entry")).toMap,
-      f.optChild(Names).fold(NameHistory.none)(NameCodec.history)
-    )
-  }
-
-  private def logState(f: StrictFields): LogState = LogState(
-    path = TableRef(f.string("path")),
-    tableId = f.string("tableId"),
-    lastEntry = f.long("lastEntry"),
-    mark = f.optLong("markEntry").map(LastMark(_, f.long("markSlot"))),
-    irregular = f.optLongs("irregular")
-  )
 
   def encode(r: Requested): Array[Byte] = bytes(requested(r))
 

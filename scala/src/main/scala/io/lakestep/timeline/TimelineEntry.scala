@@ -28,7 +28,7 @@ object TimelineEntry {
  * @param reads what it depends on (SERIALIZABLE), validated up to the versions given
  * @param names what the transaction changes in a catalog, in order
  * @param purges dropped tables whose data it deletes; an entry that has some does nothing else
- * @param batchKeys keys of batches that must be applied exactly once
+ * @param batches what it applies of streaming queries
  */
 final case class CommitEntry(
     number: Long,
@@ -41,7 +41,7 @@ final case class CommitEntry(
     reads: Vector[EntryRead],
     names: Vector[NameChange] = Vector.empty,
     purges: Vector[Purge] = Vector.empty,
-    batchKeys: Vector[String] = Vector.empty)
+    batches: Vector[BatchKey] = Vector.empty)
     extends TimelineEntry {
   def isOverNames: Boolean = names.nonEmpty || purges.nonEmpty
 }

@@ -11,13 +11,15 @@ import io.lakestep.log.TableRef
  * @param logs what each log that was written holds, by the log's id
  * @param aborted transactions that were ended without an entry of their own, with the ABORT entry
  * @param names what is known of entries that have changed names
+ * @param batches what is known of streaming queries
  */
 final case class TimelineSnapshot(
     number: Long,
     hash: String,
     logs: Map[String, LogState],
     aborted: Map[String, Long],
-    names: NameHistory = NameHistory.none) {
+    names: NameHistory = NameHistory.none,
+    batches: AppliedBatches = AppliedBatches.none) {
 
   /** This snapshot and the next entry, which is finished. */
   def +(status: EntryStatus): TimelineSnapshot = status.entry match {
@@ -30,7 +32,8 @@ final case class TimelineSnapshot(
         number = c.number,
         hash = status.hash,
         logs = written,
-        names = if (status.isCompleted) names.and(c) else names
+        names = if (status.isCompleted) names.and(c) else names,
+        batches = if (status.isCompleted) batches.and(c.batches, c.number) else batches
       )
     case a: AbortEntry =>
       copy(

@@ -67,6 +67,13 @@ final case class TimelineView private (
     after(finished).filter(_.isOverNames).lastOption
       .fold(snapshot.names.last)(_.entry.number)
 
+  /** The newest batch of a query that is committed. */
+  def batch(query: String): Option[AppliedBatch] =
+    after(finished).filter(_.isCompleted).map(_.entry).foldLeft(snapshot.batches) {
+      case (batches, c: CommitEntry) => batches.and(c.batches, c.number)
+      case (batches, _) => batches
+    }.byQuery.get(query)
+
   /** Recent entries after a snapshot that write a log, in order; with the table's index in each. */
   def writers(log: String, snapshot: Long): Vector[(EntryStatus, CommitEntry, Int)] =
     after(snapshot).flatMap { status =>

@@ -12,6 +12,7 @@ import org.apache.spark.sql.SparkSession
 
 import org.apache.spark.sql.delta.lakestep.DeltaFence
 import io.lakestep.LakestepException
+import io.lakestep.commit.ReadNames
 import io.lakestep.log.TableRef
 import io.lakestep.storage.{CanonicalPath, HadoopStores, LocalStore}
 
@@ -40,13 +41,18 @@ object Autocommit {
    *
    * @param seen the versions that a query has loaded before this call. Only then does a table without
    *             a binding hold no commit of ours.
+   * @param names what the query has met as the names of its tables
    */
-  def consistent(session: SparkSession, seen: Map[Path, Long]): Map[Path, Long] = {
+  def consistent(
+      session: SparkSession,
+      seen: Map[Path, Long],
+      names: Option[ReadNames]): Map[Path, Long] = {
     val conf = session.sessionState.newHadoopConf()
     val refs = seen.keySet.map(table => table -> ref(table, conf)).toMap
     val loaded = seen.groupMapReduce(t => refs(t._1))(_._2)(math.min)
     val versions =
-      if (loaded.keys.exists(isBound(_, conf))) consistent(session, loaded, loaded.size) else loaded
+      if (loaded.keys.exists(isBound(_, conf))) consistent(session, loaded, names, loaded.size)
+      else loaded
     Transactions.saw(session, versions)
     refs.view.mapValues(versions).toMap
   }
@@ -55,10 +61,11 @@ object Autocommit {
   private def consistent(
       session: SparkSession,
       loaded: Map[TableRef, Long],
+      names: Option[ReadNames],
       helps: Int): Map[TableRef, Long] = {
     val database = Databases.of(session)
     val found =
-      try Right(database.consistent(loaded, Transactions.seenVersions(session)))
+      try Right(database.consistent(loaded, Transactions.seenVersions(session), names))
       catch {
         case behind: LakestepException
             if helps > 0 && behind.getCondition == "LAKESTEP_SNAPSHOT_BEHIND_SESSION" =>
@@ -73,7 +80,7 @@ object Autocommit {
             behind.addSuppressed(failure)
             throw behind
         }
-        consistent(session, loaded, helps - 1)
+        consistent(session, loaded, names, helps - 1)
     }
   }
 

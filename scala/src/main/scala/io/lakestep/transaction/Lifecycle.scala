@@ -10,7 +10,7 @@ import io.lakestep.{Errors, LakestepConf}
 import io.lakestep.commit.{
   BeginRequest, CommitOutcome, IsolationLevel, TransactionEvent, TransactionModes
 }
-import io.lakestep.timeline.Conflict
+import io.lakestep.timeline.{AppliedBatch, BatchKey, Conflict}
 
 /** What COMMIT reports: no entry when the transaction wrote nothing. */
 final case class CommitReport(transactionId: String, entry: Option[Long], tables: Int)
@@ -21,10 +21,31 @@ object Lifecycle {
   def begin(
       session: SparkSession,
       name: Option[String],
-      modes: TransactionModes): Transaction = {
+      modes: TransactionModes,
+      batch: Option[AskedBatch] = None): Transaction = {
     checkBatch(session)
-    beginInternal(session, name, modes)
+    if (batch.isDefined && modes.readOnly.contains(true)) throw Errors("LAKESTEP_BATCH_READ_ONLY")
+    beginInternal(session, name, modes, batch.map(_.key(runningQuery(session))))
   }
+
+  /**
+   * FORGET BATCH KEYS, as a transaction of its own; gives what was known of the query.
+   *
+   * Condition: LAKESTEP_TRANSACTION_ALREADY_ACTIVE.
+   */
+  def forgetBatches(session: SparkSession, query: String): Option[AppliedBatch] = {
+    Transactions.open(session).foreach(open => throw alreadyActive(open))
+    Databases.of(session).batch(query).map { applied =>
+      val forgets = Some(BatchKey(query, None))
+      val own =
+        beginInternal(session, Some("FORGET BATCH KEYS"), TransactionModes(), forgets)
+      rollingBack(session, own.id)(commit(session))
+      applied
+    }
+  }
+
+  private def alreadyActive(open: Transaction) =
+    Errors("LAKESTEP_TRANSACTION_ALREADY_ACTIVE", "transaction" -> open.id)
 
   /** For a statement of `user` that is a transaction by itself, in a clone of the session. */
   private[lakestep] def beginFor(user: SparkSession, own: SparkSession): Transaction = {
@@ -36,10 +57,10 @@ object Lifecycle {
   private[transaction] def beginInternal(
       session: SparkSession,
       name: Option[String],
-      modes: TransactionModes): Transaction =
+      modes: TransactionModes,
+      batch: Option[BatchKey] = None): Transaction =
     Transactions.beginning(session)(Transactions.state(session) match {
-      case SessionState.Open(open) =>
-        throw Errors("LAKESTEP_TRANSACTION_ALREADY_ACTIVE", "transaction" -> open.id)
+      case SessionState.Open(open) => throw alreadyActive(open)
       case SessionState.Failed(failed) =>
         throw Errors("LAKESTEP_TRANSACTION_FAILED", "transaction" -> failed.id)
       case SessionState.Idle =>
@@ -56,7 +77,8 @@ object Lifecycle {
                 LakestepConf.Isolation.as(session.conf.getOption)(IsolationLevel.named)
               ),
             readOnly = modes.readOnly.contains(true),
-            notBefore = Transactions.seenEntry(session, database)
+            notBefore = Transactions.seenEntry(session, database),
+            batch = batch
           )
         )
         val transaction = new Transaction(
@@ -77,8 +99,12 @@ object Lifecycle {
    * a transaction of the session outside would not hold what it writes.
    */
   private def checkBatch(session: SparkSession): Unit =
-    if (Option(session.sparkContext.getLocalProperty("sql.streaming.queryId")).isDefined &&
+    if (runningQuery(session).isDefined &&
       !InternalClones.isOfStream(session)) throw Errors("LAKESTEP_SESSION_OUTSIDE_BATCH")
+
+  /** The id of the streaming query in whose batch this thread is, if the driver runs it. */
+  private def runningQuery(session: SparkSession): Option[String] =
+    Option(session.sparkContext.getLocalProperty("sql.streaming.queryId"))
 
   /** SET TRANSACTION. Conditions: LAKESTEP_NO_ACTIVE_TRANSACTION, LAKESTEP_TRANSACTION_HAS_READ. */
   def set(session: SparkSession, modes: TransactionModes): Unit =

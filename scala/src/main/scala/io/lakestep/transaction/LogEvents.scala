@@ -16,6 +16,14 @@ private[transaction] object LogEvents extends TransactionListener with Logging {
       logInfo(
         s"Transaction ${t.id}$name began: ${t.isolation.name}, $mode, after entry ${t.snapshot}"
       )
+      for (key <-
+          t.batch;
+        batch <-
+          key.batch;
+        entry <- t.replays)
+        logWarning(
+          s"Transaction ${t.id} changes nothing: entry $entry holds batch $batch of query ${key.query}"
+        )
     case Committed(entry, slots, tries, ms) =>
       val tried = if (tries == 1) "" else s", the $tries. that it tried,"
       logInfo(

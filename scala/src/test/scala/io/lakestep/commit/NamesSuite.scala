@@ -315,7 +315,7 @@ final class NamesSuite extends AnyFunSuite {
     assert(isCommitted(s.rename(writer, "A", "C", "A")))
     reader.lookForNames()
     s.store.names.remove(s.key("C"))
-    assert(reader.namesOfQuery().exists(_().isEmpty))
+    assert(reader.namesOfQuery().exists(_.before().isEmpty))
     val readOnly = s.lake.begin(reader, readOnly = true)
     assert(reader.namesBefore(readOnly, refreshes = true).isEmpty)
   }
@@ -324,10 +324,10 @@ final class NamesSuite extends AnyFunSuite {
     val s = new NamedLake
     val db = s.client()
     assert(isCommitted(s.rename(db, "B", "D", "B")))
-    val before = db.namesOfQuery().getOrElse(fail())
+    val query = db.namesOfQuery().getOrElse(fail())
     // The metastore has said that A is there, then:
     assert(isCommitted(s.rename(db, "A", "C", "A")))
-    val stood = before()
+    val stood = query.before()
     assert(stood(s.key("A")).isEmpty && stood(s.key("C")).contains(s.named("A")))
   }
 

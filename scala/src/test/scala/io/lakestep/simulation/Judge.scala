@@ -50,7 +50,7 @@ final class Judge(
 
   private val names: Option[NamesJudge] =
     timelines.find(_.root == History.MainRoot).filter(_ => world.metastores.nonEmpty)
-      .map(new NamesJudge(world, _))
+      .map(new NamesJudge(world, _, logs))
 
   private val entries: Map[(String, Long), TrueEntry] =
     (for (t <- timelines; e <- t.entries) yield (t.id, e.entry.number) -> e).toMap

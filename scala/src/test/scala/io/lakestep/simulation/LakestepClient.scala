@@ -5,7 +5,9 @@ import java.util.SplittableRandom
 import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
-import io.lakestep.commit.{BeginRequest, BegunTransaction, CommitOutcome, Database, IsolationLevel}
+import io.lakestep.commit.{
+  BeginRequest, BegunTransaction, CommitOutcome, Database, IsolationLevel, ReadNames
+}
 import io.lakestep.log.{AddFile, RemoveFile, TableLog, TableRef}
 import io.lakestep.timeline.{Conflict, NameChange, NameKey}
 
@@ -136,15 +138,15 @@ final class LakestepClient(
   }
 
   /**
-   * A query outside a transaction, which reads several names.
+   * A query outside a transaction, which reads several names, and the tables that they stand for.
    *
    * @param isLast whether nobody changes anything any more
    */
   def queryOfNames(isLast: Boolean = false): Unit = {
     database.lookForNames()
     names.flatMap(_.ofQuery(database)).foreach { names =>
-      names.meet()
-      names.saw(client.name, isLast)
+      val tables = names.meet()
+      names.saw(client.name, isLast, query(tables, names.ofQuery, names.from))
     }
   }
 
@@ -154,9 +156,17 @@ final class LakestepClient(
   /** The tables that have lost their names. */
   def dropped: Set[String] = database.dropped().flatMap(_.table.path).map(_.uri).toSet
 
-  /** Step 12: a query outside a transaction, which reads several tables. */
-  def query(tables: Vector[String]): Unit = {
-    val from = world.scheduler.step
+  /**
+   * Step 12: a query outside a transaction, which reads several tables.
+   *
+   * @param names what it has met as their names
+   * @param from when it began
+   * @return the version of each table that was there
+   */
+  def query(
+      tables: Vector[String],
+      names: Option[ReadNames] = None,
+      from: Int = world.scheduler.step): Map[String, Long] = {
     def isBound(table: String) = client.get(TableRef(named(table)).binding).isDefined
     val early = if (protections.loadsFirst) tables else tables.filter(isBound)
     // Of a table that nobody has made yet there is no query.
@@ -168,14 +178,16 @@ final class LakestepClient(
     }.toMap
     val asked = early.filter(loaded.contains).map(t => named(t) -> loaded(t)).toMap
     val found = if (asked.isEmpty) asked
-    else database.consistent(asked.map { case (t, v) => TableRef(t) -> v }).map { case (t, v) =>
-      t.uri -> v
-    }
+    else
+      database.consistent(asked.map { case (t, v) => TableRef(t) -> v }, names = names).map {
+        case (t, v) => t.uri -> v
+      }
     val versions = loaded ++
       early.filter(loaded.contains).map(t => t -> found(named(t)))
     versions.foreach { case (t, version) => states.stateAt(TableRef(named(t)), version) }
     world.counts.event(if (versions == loaded) "query as loaded" else "query of other versions")
     world.saw(SeenQuery(client.name, root, from, versions))
+    versions
   }
 
   /** Step 12: a statement outside a transaction that writes a table, as Delta itself does. */

@@ -1,6 +1,7 @@
 package io.lakestep.simulation
 
 import io.lakestep.Json
+import io.lakestep.log.MarkKind
 import io.lakestep.timeline.{CommitEntry, Conflict, NameChange, NameKey, NamedObject}
 
 /**
@@ -11,7 +12,7 @@ import io.lakestep.timeline.{CommitEntry, Conflict, NameChange, NameKey, NamedOb
  * A name that somebody without Lakestep has changed, or a client that was late, is left out from then
  * on, but in the end what was late is right again; a schema goes with what is in it.
  */
-final class NamesJudge(world: World, timeline: TrueTimeline) {
+final class NamesJudge(world: World, timeline: TrueTimeline, logs: Map[String, TrueLog]) {
   import NamesJudge._
 
   private val entries: Vector[(CommitEntry, TrueEntry)] =
@@ -105,25 +106,40 @@ final class NamesJudge(world: World, timeline: TrueTimeline) {
   private def seen(s: SeenNames): Unit = {
     world.counts.event(if (s.snapshot.isEmpty) "query of names" else "transaction that reads names")
     val names = s.names.filter(n => isSound(n._1, s.until))
-    def isSeen(state: State) = names.forall { case (k, o) =>
-      NamedObject.areSame(state.get(k), o)
-    } &&
-      s.listed.forall { case (schema, listed) =>
-        val there = state.keySet.filter(k => k.metastore == s.metastore.id && k.schema == schema)
-        NamesOfSession.all.filter(_.schema == schema).forall { n =>
-          val key = s.metastore.key(n)
-          !isSound(key, s.until) || there(key) == listed(n.name)
-        }
+    def isMet(state: State) = names.forall { case (k, o) => NamedObject.areSame(state.get(k), o) }
+    def isListed(state: State) = s.listed.forall { case (schema, listed) =>
+      val there = state.keySet.filter(k => k.metastore == s.metastore.id && k.schema == schema)
+      NamesOfSession.all.filter(_.schema == schema).forall { n =>
+        val key = s.metastore.key(n)
+        !isSound(key, s.until) || there(key) == listed(n.name)
       }
-    val candidates = s.snapshot match {
+    }
+    def candidates = s.snapshot match {
       case Some(n) => Iterator(completed.map(_._1).filter(_.number <= n))
       case None => points(s)
     }
-    if (!candidates.map(state(_)).exists(isSeen))
-      violated(
-        s"${s.client} at ${s.snapshot} read ${names.map { case (k, o) => s"$k: ${shown(o)}" }}" +
-          s" ${s.listed.getOrElse("")}, which never was so at once"
-      )
+    def told =
+      s"${s.client} at ${s.snapshot} read ${names.map { case (k, o) => s"$k: ${shown(o)}" }}"
+    if (!candidates.map(state(_)).exists(state => isMet(state) && isListed(state)))
+      violated(s"$told ${s.listed.getOrElse("")}, which never was so at once")
+    // A listing is no part of the query that reads rows.
+    if (!candidates.filter(hasRows(s, _)).map(state(_)).exists(isMet))
+      violated(s"$told of other rows, ${s.rows}")
+  }
+
+  /** Whether a query has read the rows of these entries, and of no other one that has changed a name. */
+  private def hasRows(s: SeenNames, point: Vector[CommitEntry]): Boolean = {
+    val numbers = point.map(_.number).toSet
+    completed.forall { case (c, _) =>
+      c.tables.zipWithIndex.forall { case (t, i) =>
+        val uri = t.path.uri
+        def marks = logs(uri).marksOf(timeline.id, c.number, i)
+          .filter(_.mark.kind == MarkKind.Publish)
+        world.dropped(uri) || s.rows.get(uri).forall { version =>
+          marks.forall(m => (m.slot <= version) == numbers(c.number))
+        }
+      }
+    }
   }
 
   /** What a query may have read: all that were finished before it, and any more, but those that were open. */

@@ -5,7 +5,7 @@ import java.util.SplittableRandom
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType}
 
-import io.lakestep.commit.{BegunTransaction, Catalogs, Database}
+import io.lakestep.commit.{BegunTransaction, Catalogs, Database, QueryNames, ReadNames}
 import io.lakestep.log.TableRef
 import io.lakestep.names.{Definition, NameState, TableName, TransactionNames}
 import io.lakestep.timeline.{NameChange, NameKey, NamedObject}
@@ -49,13 +49,15 @@ final class NamesOfSession(
   def of(database: Database, begun: BegunTransaction): NamesOfTransaction = new NamesOfTransaction(
     new TransactionNames(once(database.namesBefore(begun, _))),
     database,
-    Some(begun.snapshot)
+    Some(begun.snapshot),
+    None
   )
 
   /** Those of a query outside a transaction; nothing where the client knows of no change of a name. */
   def ofQuery(database: Database): Option[NamesOfTransaction] =
-    database.namesOfQuery().map { before =>
-      new NamesOfTransaction(new TransactionNames(once(_ => slowly(before))), database, None)
+    database.namesOfQuery().map { query =>
+      val before = once(_ => slowly(() => query.before()))
+      new NamesOfTransaction(new TransactionNames(before), database, None, Some(query))
     }
 
   private type Before = Boolean => Map[NameKey, Option[NamedObject]]
@@ -77,9 +79,10 @@ final class NamesOfSession(
   final class NamesOfTransaction(
       names: TransactionNames,
       database: Database,
-      snapshot: Option[Long]) {
+      snapshot: Option[Long],
+      query: Option[QueryNames]) {
 
-    private val from = world.scheduler.step
+    val from: Int = world.scheduler.step
     private var met = Map.empty[TableName, Option[CatalogTable]]
 
     private def table(name: TableName) = names.table(catalog, name)
@@ -112,8 +115,14 @@ final class NamesOfSession(
       other.isEmpty
     }
 
-    /** What has been read is held against the entries; with the names in a schema. */
-    def saw(who: String, isLast: Boolean = false): Unit = {
+    def ofQuery: Option[ReadNames] = query.map(ReadNames(_, names.met(catalog)(_ => true)))
+
+    /**
+     * What has been read is held against the entries; with the names in a schema.
+     *
+     * @param rows the versions of tables that were read
+     */
+    def saw(who: String, isLast: Boolean = false, rows: Map[String, Long] = Map.empty): Unit = {
       val schema = Vector("s", "t")(random.nextInt(2))
       val listed =
         if (random.nextInt(2) == 0) None
@@ -126,6 +135,7 @@ final class NamesOfSession(
         snapshot,
         met.map { case (n, t) => metastore.key(n) -> t.map(Definition.of) },
         listed,
+        rows,
         isLast
       ))
     }

@@ -123,6 +123,9 @@ object PlantedFault {
       "W36 tables dropped under the name that others know",
       Protections(setsAside = false),
       "FOLDER"
+    ),
+    without("W37 the rows of a query are newer than its names", "NAMES")(
+      _.copy(readsRowsWithNames = false)
     )
   )
 }

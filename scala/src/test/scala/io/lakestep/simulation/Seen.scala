@@ -89,6 +89,7 @@ final case class SeenQuery(
  *
  * @param snapshot of the transaction, nothing for a query outside of one
  * @param listed a schema, and the names in it
+ * @param rows the version of each table that was read with them
  * @param isLast whether nobody changed anything any more
  */
 final case class SeenNames(
@@ -99,4 +100,5 @@ final case class SeenNames(
     snapshot: Option[Long],
     names: Map[NameKey, Option[NamedObject]],
     listed: Option[(String, Set[String])],
+    rows: Map[String, Long],
     isLast: Boolean)

@@ -72,7 +72,7 @@ final class TimelineSuite extends AnyFunSuite {
     Vector(EntryRead("l", TableRef("/r"), "r", 1, 2, ReadSet.WholeTable)),
     Vector(NameChange(NameKey("m", "s", Some("x")), Some(named), None)),
     Vector(Purge(NameKey("m", "s", Some("y")), TableRef("/y"), 7)),
-    Vector("k")
+    Vector(BatchKey("q", Some(7), Some("s")), BatchKey("r", None))
   )
 
   private val conflict =
@@ -160,7 +160,7 @@ final class TimelineSuite extends AnyFunSuite {
   ) {
     val f = new Fixture
     val bytes = new String(TimelineCodec.encode(commit(1, "")), "UTF-8")
-    val required = "[\"reserve\",\"names\",\"purges\",\"newTables\",\"parts\"]"
+    val required = "[\"reserve\",\"names\",\"purges\",\"newTables\",\"parts\",\"batches\"]"
     assert(bytes.contains(s"\"requiredFeatures\":$required"))
     f.open().id
     f.store.putIfAbsent(

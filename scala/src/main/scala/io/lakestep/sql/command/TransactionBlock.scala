@@ -83,7 +83,8 @@ final case class ResolveTransactionBlock(session: SparkSession) extends Rule[Log
       val attempts = Attempts.of(session)
       var isSessionAsBefore = () => true
       Redo.whole(attempts) {
-        val transaction = Lifecycle.begin(session, block.begin.name, block.begin.modes)
+        val transaction =
+          Lifecycle.begin(session, block.begin.name, block.begin.modes, block.begin.batch)
         val before = transaction.savepoint(SessionEnvironment.of(session))
         isSessionAsBefore =
           () => before.isSameSession(transaction.savepoint(SessionEnvironment.of(session)))

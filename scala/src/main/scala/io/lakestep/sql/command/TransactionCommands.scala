@@ -15,7 +15,9 @@ import org.apache.spark.sql.types.{
 
 import io.lakestep.commit.{Finished, Residue, TransactionModes, TransactionStatus}
 import io.lakestep.timeline.{CommitEntry, Requested}
-import io.lakestep.transaction.{Databases, Lifecycle, MetConflict, SessionState, Transactions}
+import io.lakestep.transaction.{
+  AskedBatch, Databases, Lifecycle, MetConflict, SessionState, Transactions
+}
 import io.lakestep.Errors
 
 private[sql] object Columns {
@@ -54,7 +56,10 @@ private[sql] object InspectionCommand {
 }
 
 /** `BEGIN`: opens the session's transaction. */
-final case class BeginTransaction(name: Option[String], modes: TransactionModes)
+final case class BeginTransaction(
+    name: Option[String],
+    modes: TransactionModes,
+    batch: Option[AskedBatch] = None)
     extends TransactionCommand {
 
   override val output: Seq[Attribute] = Columns(
@@ -63,11 +68,12 @@ final case class BeginTransaction(name: Option[String], modes: TransactionModes)
     "isolation" -> StringType,
     "read_only" -> BooleanType,
     "snapshot" -> LongType,
-    "began_at" -> TimestampType
+    "began_at" -> TimestampType,
+    "replays" -> LongType
   )
 
   override def run(session: SparkSession): Seq[Row] = {
-    val begun = Lifecycle.begin(session, name, modes).begun
+    val begun = Lifecycle.begin(session, name, modes, batch).begun
     Seq(
       Row(
         begun.id,
@@ -75,7 +81,8 @@ final case class BeginTransaction(name: Option[String], modes: TransactionModes)
         begun.isolation.name,
         begun.readOnly,
         begun.snapshot,
-        new Timestamp(begun.requestedAtMs)
+        new Timestamp(begun.requestedAtMs),
+        begun.replays.map(Long.box).orNull
       )
     )
   }

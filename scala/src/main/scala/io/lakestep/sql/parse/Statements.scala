@@ -7,16 +7,19 @@ import org.antlr.v4.runtime.atn.PredictionMode
 import org.antlr.v4.runtime.misc.{Interval, ParseCancellationException}
 import org.apache.spark.sql.catalyst.parser.{ParseErrorListener}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.util.SparkParserUtils
 
 import io.lakestep.Errors
 import io.lakestep.commit.{IsolationLevel, TransactionModes}
 import io.lakestep.sql.command.{
-  BeginTransaction, BlockEnd, CommitTransaction, DescribeTransaction, ExplainConflict, Recover,
-  ReleaseSavepoint, RollbackToSavepoint, RollbackTransaction, SetSavepoint, SetTransaction,
-  ShowDroppedTables, ShowTransactions, UndropTable, VacuumDroppedTables, VacuumTransactions
+  BeginTransaction, BlockEnd, CommitTransaction, DescribeTransaction, ExplainConflict,
+  ForgetBatchKeys, Recover, ReleaseSavepoint, RollbackToSavepoint, RollbackTransaction,
+  SetSavepoint, SetTransaction, ShowDroppedTables, ShowTransactions, UndropTable,
+  VacuumDroppedTables, VacuumTransactions
 }
 import io.lakestep.sql.parser.{LakestepSqlBaseVisitor, LakestepSqlLexer, LakestepSqlParser}
 import io.lakestep.sql.parser.LakestepSqlParser._
+import io.lakestep.transaction.AskedBatch
 
 /** What a text is to Lakestep. */
 private[sql] sealed trait ParsedText
@@ -150,15 +153,29 @@ private[sql] object Statements {
     override def visitShowDroppedTables(ctx: ShowDroppedTablesContext): ParsedText =
       Ours(ShowDroppedTables())
 
+    override def visitForgetBatchKeys(ctx: ForgetBatchKeysContext): ParsedText =
+      Ours(ForgetBatchKeys(text(ctx.query)))
+
     override def visitSetTransaction(ctx: SetTransactionContext): ParsedText =
       Ours(SetTransaction(modes(ctx.characteristics)))
 
     private def begin(ctx: BeginContext): BeginTransaction = {
       BeginTransaction(
         Option(ctx.name).map(named),
-        Option(ctx.characteristics).fold(TransactionModes())(modes)
+        Option(ctx.characteristics).fold(TransactionModes())(modes),
+        Option(ctx.batch).map { batch =>
+          val number = batch.number.getText
+          AskedBatch(
+            number.toLongOption
+              .getOrElse(throw Errors("LAKESTEP_BATCH_NUMBER_INVALID", "batch" -> number)),
+            Option(batch.query).map(text)
+          )
+        }
       )
     }
+
+    private def text(literal: Token): String =
+      SparkParserUtils.unescapeSQLString(literal.getText)
 
     private def named(ctx: IdentifierContext): String = {
       val quoted = original(ctx)

@@ -12,6 +12,7 @@ import org.apache.spark.sql.execution.command.DataWritingCommand
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 
 import org.apache.spark.sql.delta.lakestep.{DeltaReference, DeltaScan, DeltaScans}
+import io.lakestep.catalog.NamesOfQuery
 import io.lakestep.sql.guard.StatementKinds
 import io.lakestep.transaction.{Autocommit, Transactions}
 
@@ -45,13 +46,17 @@ final case class ConsistentReads(session: SparkSession) extends Rule[LogicalPlan
 
   /** Makes queries read one snapshot; nothing where they do. */
   private def fixed(queries: Seq[LogicalPlan]): Option[LogicalPlan => LogicalPlan] = {
-    val indexes = queries.flatMap(_.collectWithSubqueries { case Newest(_, i) => i }).distinct
+    val scans = queries.flatMap(_.collectWithSubqueries { case s @ Newest(_, i) => s -> i })
+    val indexes = scans.map(_._2).distinct
     Option.unless(indexes.isEmpty || Transactions.isOpen(session)) {
       val before = indexes.flatMap(index => DeltaScans.readBefore(index).map(index.path -> _)).toMap
       val fresh = indexes.filterNot(index => before.contains(index.path))
       val loaded = fresh.map(index => index.path -> DeltaScans.load(index)).toMap
-      val versions =
-        Autocommit.consistent(session, loaded.map { case (path, s) => path -> s.version })
+      val versions = Autocommit.consistent(
+        session,
+        loaded.map { case (path, s) => path -> s.version },
+        if (before.isEmpty) NamesOfQuery.of(scans.map(_._1)) else None
+      )
       val read = before ++ fresh.map { index =>
         val path = index.path
         path -> DeltaScans.snapshot(index, loaded(path), versions(path))

@@ -7,9 +7,9 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.lakestep.LakestepException
 import io.lakestep.commit.TransactionModes
 import io.lakestep.sql.command.{
-  BeginTransaction, BlockEnd, CommitTransaction, DescribeTransaction, ExplainConflict, Recover,
-  ReleaseSavepoint, RollbackToSavepoint, RollbackTransaction, SetSavepoint, SetTransaction,
-  ShowTransactions, VacuumTransactions
+  BeginTransaction, BlockEnd, CommitTransaction, DescribeTransaction, ExplainConflict,
+  ForgetBatchKeys, Recover, ReleaseSavepoint, RollbackToSavepoint, RollbackTransaction,
+  SetSavepoint, SetTransaction, ShowTransactions, VacuumTransactions
 }
 
 /** The texts of `sql-grammar/statements`, each parsed as its file says. */
@@ -27,8 +27,10 @@ class GrammarSuite extends AnyFunSuite {
     try
       Statements.parse(text) match {
         case ParsedText.PassThrough => "pass through"
-        case ParsedText.Ours(BeginTransaction(name, said)) =>
-          ("begin" +: (name.toSeq ++ modes(said))).mkString(" ")
+        case ParsedText.Ours(BeginTransaction(name, said, batch)) =>
+          val asked = batch.map(b => s"batch ${b.number} of ${b.query.getOrElse("this query")}")
+          ("begin" +: (name.toSeq ++ modes(said) ++ asked)).mkString(" ")
+        case ParsedText.Ours(ForgetBatchKeys(query)) => s"forget $query"
         case ParsedText.Ours(SetTransaction(said)) => ("set" +: modes(said).toSeq).mkString(" ")
         case ParsedText.Ours(CommitTransaction()) => "commit"
         case ParsedText.Ours(RollbackTransaction()) => "rollback"
@@ -85,7 +87,7 @@ class GrammarSuite extends AnyFunSuite {
   test("a character outside the basic plane does not move what follows it") {
     val text = "BEGIN `n😀`; /* 😀 */ DELETE FROM t WHERE v = '😀' AND id = 12; SELECT 12; COMMIT"
     Statements.parse(text) match {
-      case ParsedText.Block(BeginTransaction(name, _), pieces, _) =>
+      case ParsedText.Block(BeginTransaction(name, _, _), pieces, _) =>
         assert(name.contains("n😀"))
         assert(pieces == Seq("DELETE FROM t WHERE v = '😀' AND id = 12", "SELECT 12"))
       case other => fail(other.toString)

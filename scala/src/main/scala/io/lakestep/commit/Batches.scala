@@ -1,0 +1,69 @@
+package io.lakestep.commit
+
+import io.lakestep.Errors
+import io.lakestep.timeline.{
+  Aborting, AppliedBatch, BatchKey, CommitEntry, Conflict, Rule, TimelineView
+}
+
+/** Step 15: a batch of a streaming query is committed once, and none before an earlier one. */
+private[commit] object Batches {
+
+  /**
+   * At BEGIN: the entry that has applied it already.
+   *
+   * Conditions: LAKESTEP_BATCH_IN_FLIGHT, LAKESTEP_BATCH_BEHIND, LAKESTEP_BATCH_OF_ANOTHER_QUERY.
+   */
+  def appliedAt(key: BatchKey, view: TimelineView): Option[Long] = key.batch.flatMap { batch =>
+    def failed(condition: String, more: (String, String)*) =
+      throw Errors(condition, Seq("query" -> key.query, "batch" -> batch.toString) ++ more: _*)
+    undecided(key, view).foreach { entry =>
+      failed(
+        "LAKESTEP_BATCH_IN_FLIGHT",
+        "entry" -> entry.number.toString,
+        "other" -> entry.transaction.id
+      )
+    }
+    view.batch(key.query).flatMap { applied =>
+      val entry = "entry" -> applied.entry.toString
+      if (isOfAnother(key, applied)) failed("LAKESTEP_BATCH_OF_ANOTHER_QUERY", entry)
+      if (applied.batch > batch)
+        failed("LAKESTEP_BATCH_BEHIND", "applied" -> applied.batch.toString, entry)
+      Option.when(applied.batch == batch)(applied.entry)
+    }
+  }
+
+  /** 5a. What BEGIN has seen may be no longer so. */
+  def conflict(txn: BegunTransaction, view: TimelineView): Option[Conflict] = for {
+    key <- txn.batch
+    batch <- key.batch
+    conflict <- undecided(key, view).map(entry => told(Rule.InFlight, key, None, entry.number))
+      .orElse(view.batch(key.query).filter(a => a.batch >= batch || isOfAnother(key, a)).map { a =>
+        val isSame = a.batch == batch && !isOfAnother(key, a)
+        told(if (isSame) Rule.BatchApplied else Rule.BatchBehind, key, Some(a.batch), a.entry)
+      })
+  } yield conflict
+
+  private def told(rule: Rule, key: BatchKey, batch: Option[Long], entry: Long) = Conflict(
+    rule,
+    key.query,
+    "",
+    operation = batch.map(b => s"batch $b"),
+    entry = Some(entry)
+  )
+
+  /** Whether an entry is over the same query. */
+  def meets(txn: BegunTransaction, entry: CommitEntry): Boolean =
+    txn.batch.exists(key => entry.batches.exists(_.query == key.query))
+
+  /** What may still be committed. */
+  private def undecided(key: BatchKey, view: TimelineView): Option[CommitEntry] =
+    view.after(view.finished).filterNot(s =>
+      s.isFinished || s.outcome.exists(_.isInstanceOf[Aborting])
+    )
+      .map(_.entry).collectFirst {
+        case c: CommitEntry if c.batches.exists(_.query == key.query) => c
+      }
+
+  private def isOfAnother(key: BatchKey, applied: AppliedBatch) =
+    applied.stream.exists(other => key.stream.exists(_ != other))
+}
