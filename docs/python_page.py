@@ -53,6 +53,7 @@ SECTIONS = {
         "Transaction",
         "Savepoint",
         "Recovered",
+        "FailedAssertion",
     ],
 }
 

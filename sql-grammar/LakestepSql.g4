@@ -26,6 +26,9 @@ singleStatement
     | UNDROP TABLE target=qualifiedName SEMICOLON* EOF                      #undropTable
     | SHOW DROPPED TABLES SEMICOLON* EOF                                    #showDroppedTables
     | FORGET BATCH KEYS query=STRING SEMICOLON* EOF                         #forgetBatchKeys
+    | ASSERT (no=NO ROWS)? what=asserted (AS name=identifier)? (MESSAGE message=STRING)? now=IMMEDIATE?
+      SEMICOLON* EOF                                                        #assertion
+    | SHOW ASSERTIONS SEMICOLON* EOF                                        #showAssertions
     | .*? EOF                                                               #passThrough
     ;
 
@@ -37,6 +40,11 @@ begin
 /* Without a query it is that whose batch is running. */
 batch
     : FOR BATCH number=identifier (OF QUERY query=STRING)?
+    ;
+
+/* An expression or a query of Spark's. */
+asserted
+    : .+?
     ;
 
 characteristics
@@ -98,12 +106,15 @@ identifier
 
 /* Keywords of this grammar that may name a transaction. */
 nonReserved
-    : BATCH | COMMITTED | CONFLICT | DESC | DESCRIBE | DROPPED | EXPLAIN | FORGET | HOURS | ISOLATION | KEYS | LEVEL
-    | OF | ONLY | QUERY | READ | RECOVER
+    : ASSERT | ASSERTIONS | BATCH | COMMITTED | CONFLICT | DESC | DESCRIBE | DROPPED | EXPLAIN | FORGET | HOURS
+    | IMMEDIATE | ISOLATION | KEYS | LEVEL | MESSAGE | NO | OF | ONLY | QUERY | READ | RECOVER | ROWS
     | RELEASE | REPEAT | REPEATABLE | RETAIN | SAVEPOINT | SERIALIZABLE | SET | SHOW | SNAPSHOT | START
     | TABLE | TABLES | TO | TRANSACTIONS | UNCOMMITTED | UNDROP | VACUUM | WRITE
     ;
 
+AS: 'AS';
+ASSERT: 'ASSERT';
+ASSERTIONS: 'ASSERTIONS';
 ATOMIC: 'ATOMIC';
 BATCH: 'BATCH';
 BEGIN: 'BEGIN';
@@ -120,10 +131,13 @@ FOR: 'FOR';
 FORGET: 'FORGET';
 HOURS: 'HOURS';
 IF: 'IF';
+IMMEDIATE: 'IMMEDIATE';
 ISOLATION: 'ISOLATION';
 KEYS: 'KEYS';
 LEVEL: 'LEVEL';
 LOOP: 'LOOP';
+MESSAGE: 'MESSAGE';
+NO: 'NO';
 NOT: 'NOT';
 OF: 'OF';
 ONLY: 'ONLY';
@@ -135,6 +149,7 @@ REPEAT: 'REPEAT';
 REPEATABLE: 'REPEATABLE';
 RETAIN: 'RETAIN';
 ROLLBACK: 'ROLLBACK';
+ROWS: 'ROWS';
 SAVEPOINT: 'SAVEPOINT';
 SERIALIZABLE: 'SERIALIZABLE';
 SET: 'SET';

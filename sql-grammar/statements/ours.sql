@@ -184,3 +184,15 @@ BEGIN FOR BATCH 12 OF QUERY 'q'; INSERT INTO t VALUES (1); COMMIT
 
 # forget q
 FORGET BATCH KEYS 'q'
+
+# assert|1 = 1
+ASSERT 1 = 1
+
+# assert|CAST(a AS BOOLEAN) AND b = 'x;y'|as it|saying why's|now
+assert CAST(a AS BOOLEAN) AND b = 'x;y' AS it MESSAGE 'why\'s' IMMEDIATE;
+
+# assert no rows|(SELECT 1 AS x)|as no rows
+ASSERT NO ROWS (SELECT 1 AS x) AS `no rows`
+
+# show assertions
+SHOW ASSERTIONS

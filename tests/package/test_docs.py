@@ -41,6 +41,9 @@ SECTIONS = {
     "rollbackToSavepoint": "SAVEPOINT, ROLLBACK TO, RELEASE",
     "releaseSavepoint": "SAVEPOINT, ROLLBACK TO, RELEASE",
     "atomicBlock": "BEGIN ATOMIC … END",
+    "forgetBatchKeys": "FORGET BATCH KEYS",
+    "assertion": "ASSERT, SHOW ASSERTIONS",
+    "showAssertions": "ASSERT, SHOW ASSERTIONS",
     "passThrough": "Statements inside a transaction",
 }
 

@@ -17,8 +17,10 @@ from lakestep import _errors, _writer
 from lakestep._build import jar_path, version
 from lakestep._dbt import run_dbt
 from lakestep._errors import (
+    AssertionFailedError,
     ConfigurationError,
     ConflictError,
+    FailedAssertion,
     LakestepError,
     ResidueError,
     StateUnknownError,
@@ -28,14 +30,17 @@ from lakestep._errors import (
 )
 from lakestep._recover import Recovered, recover
 from lakestep._run import foreach_batch, run
+from lakestep._savepoint import Savepoint
 from lakestep._session import configure
-from lakestep._transaction import Savepoint, Transaction, transaction
+from lakestep._transaction import Transaction, transaction
 
 __version__: str = version()
 
 __all__ = [
+    "AssertionFailedError",
     "ConfigurationError",
     "ConflictError",
+    "FailedAssertion",
     "LakestepError",
     "Recovered",
     "ResidueError",

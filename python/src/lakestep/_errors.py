@@ -8,6 +8,7 @@
         ├── ResidueError                    2D000  rolled back, but what others built on stays
         ├── StateUnknownError               08007  COMMIT lost its answer; RECOVER finds the outcome
         ├── TransactionStateError           25xxx, 3B001  BEGIN twice, COMMIT without BEGIN, …
+        ├── AssertionFailedError            23514  what was asserted does not hold
         ├── UnsupportedInTransactionError   0A000  refused before it did anything
         ├── TimelineCorruptError            XX001  a file of a timeline or log is damaged
         └── ConfigurationError              55000  versions, settings and JARs do not fit
@@ -21,7 +22,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -110,6 +112,38 @@ class TransactionStateError(LakestepError):
     """The statement does not fit the state of the session's transaction."""
 
 
+class AssertionFailedError(LakestepError):
+    """What was asserted does not hold, so nothing was published.
+
+    Attributes
+    ----------
+    failures : list of FailedAssertion
+        From `Transaction.commit`, and from the end of a ``with`` statement: what was found.
+        ``SHOW ASSERTIONS`` tells the same. It stands in no message, as messages reach logs.
+    """
+
+    failures: Sequence[FailedAssertion] = ()
+
+
+@dataclass(frozen=True)
+class FailedAssertion:
+    """An assertion that does not hold.
+
+    Attributes
+    ----------
+    name : str
+        As it was called.
+    message : str or None
+        What its author said about it.
+    found : list of str
+        ``false`` or ``NULL`` of a condition; of ``NO ROWS`` up to ten rows as JSON.
+    """
+
+    name: str
+    message: str | None
+    found: list[str]
+
+
 class UnsupportedInTransactionError(LakestepError):
     """What cannot be part of a transaction. It was refused before it did anything."""
 
@@ -126,6 +160,7 @@ _BY_SQL_STATE: dict[str, type[LakestepError]] = {
     "40001": ConflictError,
     "2D000": ResidueError,
     "08007": StateUnknownError,
+    "23514": AssertionFailedError,
     "3B001": TransactionStateError,
     "0A000": UnsupportedInTransactionError,
     "XX001": TimelineCorruptError,

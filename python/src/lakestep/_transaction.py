@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lakestep import _errors, _session
+from lakestep._savepoint import Savepoint
+from lakestep._sql import literal, quoted
 
 if TYPE_CHECKING:
     from typing import TypeGuard
 
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 _log = logging.getLogger("lakestep")
 
@@ -39,6 +41,7 @@ class Transaction:
         self._replays: int | None = began["replays"]
         self._entry: int | None = None
         self._is_open = True
+        self._views: list[str] = []
 
     @property
     def id(self) -> str:
@@ -94,6 +97,9 @@ class Transaction:
         StateUnknownError
             The outcome is not known yet; `lakestep.recover` decides it if it is in
             flight.
+        AssertionFailedError
+            What was asserted does not hold. The transaction stays open, unless
+            ``spark.lakestep.assert.onFailure`` is ``rollback``.
         TransactionStateError
             The transaction has ended already; a later one of the session stays as it is.
         """
@@ -104,6 +110,11 @@ class Transaction:
             )
         try:
             row = self._spark.sql("COMMIT").collect()[0]
+        except _errors.AssertionFailedError as failure:
+            failure.failures = self._failed_assertions()
+            if self._spark.conf.get(OPEN, None) == self._id:
+                self._is_open = True
+            raise
         except Exception as failure:
             # A failed COMMIT refuses every further statement until ROLLBACK, which then changes
             # nothing on storage, also when the outcome is not known.
@@ -113,6 +124,9 @@ class Transaction:
             self._replays = int(failure.getMessageParameters()["entry"])
             _log.warning("Another client has committed the same batch: %s", failure)
             return
+        finally:
+            if not self._is_open:
+                self._drop_views()
         self._entry = row["entry"]
 
     def rollback(self) -> None:
@@ -124,7 +138,68 @@ class Transaction:
             The transaction has ended already.
         """
         self._end("rollback()")
+        self._drop_views()
         self._spark.sql("ROLLBACK").collect()
+
+    def check(
+        self, name: str, holds: str | DataFrame, message: str | None = None, *, now: bool = False
+    ) -> None:
+        """Assert what has to hold for the transaction to be committed.
+
+        It is asked by `commit`, on what would be published, and what it reads is validated at every
+        isolation level: a condition that passed is true when the transaction is committed.
+
+        Parameters
+        ----------
+        name : str
+            For the error and the timeline.
+        holds : str or DataFrame
+            A condition in SQL, which must be true, not false and not NULL; or a DataFrame, which
+            must have no rows.
+        message : str, optional
+            What to do when it fails.
+        now : bool, optional
+            Ask it now, on the snapshot and what the transaction has done so far, and not by
+            `commit`.
+
+        Raises
+        ------
+        AssertionFailedError
+            With `now`: it does not hold.
+        LakestepError
+            ``LAKESTEP_ASSERTION_INVALID``: it cannot be asserted.
+        TransactionStateError
+            The transaction has ended.
+
+        Examples
+        --------
+        >>> with lakestep.transaction(spark) as txn:  # doctest: +SKIP
+        ...     txn.check("no debts", spark.table("accounts").where("balance < 0"))
+        ...     txn.check("sum", "(SELECT sum(balance) FROM accounts) = 100")
+        """
+        self._check_open("check()")
+        if isinstance(holds, str):
+            asserted = holds
+        else:
+            view = f"lakestep_check_{uuid.uuid4().hex}"
+            holds.createOrReplaceTempView(view)
+            self._views.append(view)
+            asserted = f"NO ROWS (SELECT * FROM {view})"
+        statement = f"ASSERT {asserted} AS {quoted(name)}"
+        if message is not None:
+            statement += f" MESSAGE {literal(message)}"
+        self._spark.sql(statement + " IMMEDIATE" * now).collect()
+
+    def _drop_views(self) -> None:
+        while self._views:
+            self._spark.catalog.dropTempView(self._views.pop())
+
+    def _failed_assertions(self) -> list[_errors.FailedAssertion]:
+        return [
+            _errors.FailedAssertion(row["name"], row["message"], row["found"])
+            for row in self._spark.sql("SHOW ASSERTIONS").collect()
+            if row["outcome"] == "FAILED"
+        ]
 
     @contextmanager
     def savepoint(self, name: str | None = None) -> Iterator[Savepoint]:
@@ -195,48 +270,6 @@ class Transaction:
         return f"Transaction(id={self._id!r}{name}, is_open={self._is_open})"
 
 
-class Savepoint:
-    """A place in a transaction to which it can be taken back; `Transaction.savepoint` makes it."""
-
-    def __init__(self, spark: SparkSession, name: str | None) -> None:
-        self._spark = spark
-        # SQL may use the user's name again; this one is nobody else's.
-        self._own = f"lakestep_{uuid.uuid4().hex}"
-        self._name = self._own if name is None else name
-        self._set(self._own)
-        self._set_name()
-
-    @property
-    def name(self) -> str:
-        """Its name in SQL."""
-        return self._name
-
-    def rollback(self) -> None:
-        """Take back everything that was done to tables since; the savepoint stays.
-
-        Raises
-        ------
-        TransactionStateError
-            ``LAKESTEP_SAVEPOINT_NOT_FOUND``: it is gone, as an earlier one was gone back to.
-        """
-        self._spark.sql(f"ROLLBACK TO SAVEPOINT {self._own}").collect()
-        self._set_name()
-
-    def _set(self, name: str) -> None:
-        quoted = "`" + name.replace("`", "``") + "`"
-        self._spark.sql(f"SAVEPOINT {quoted}").collect()
-
-    def _set_name(self) -> None:
-        if self._name != self._own:
-            self._set(self._name)
-
-    def _release(self) -> None:
-        self._spark.sql(f"RELEASE SAVEPOINT {self._own}").collect()
-
-    def __repr__(self) -> str:
-        return f"Savepoint({self._name!r})"
-
-
 @contextmanager
 def transaction(
     spark: SparkSession,
@@ -300,7 +333,7 @@ def transaction(
     _session.meet(spark)
     statement = "BEGIN TRANSACTION"
     if name is not None:
-        statement += " `" + name.replace("`", "``") + "`"
+        statement += f" {quoted(name)}"
     if isolation is not None:
         if isolation.upper() not in _LEVELS:
             raise ValueError(f"isolation must be one of {', '.join(_LEVELS)}, not {isolation!r}")
@@ -315,6 +348,7 @@ def transaction(
     except BaseException as failure:
         if txn.is_open:
             txn._end("rollback()")
+            txn._drop_views()
             roll_back_after(spark, failure)
             if txn.replays is not None and isinstance(failure, Exception):
                 _log.warning(
@@ -325,14 +359,21 @@ def transaction(
                 return
         raise
     if txn.is_open:
-        txn.commit()
+        try:
+            txn.commit()
+        except BaseException as failure:
+            # It stays open for those who would look at it, and nobody is left to.
+            if txn.is_open:
+                txn._end("rollback()")
+                txn._drop_views()
+                roll_back_after(spark, failure)
+            raise
 
 
 def _for_batch(query: str | None, number: int) -> str:
     if query is None:
         return f" FOR BATCH {int(number)}"
-    quoted = query.replace("\\", "\\\\").replace("'", "\\'")
-    return f" FOR BATCH {int(number)} OF QUERY '{quoted}'"
+    return f" FOR BATCH {int(number)} OF QUERY {literal(query)}"
 
 
 def _is_applied(failure: Exception) -> TypeGuard[_errors.LakestepError]:

@@ -82,6 +82,17 @@ object LakestepConf {
     _.trim.toBoolean
   )
 
+  val OnAssertionFailure: ConfKey[String] = ConfKey(
+    "spark.lakestep.assert.onFailure",
+    "keep",
+    "What a COMMIT does of which an assertion fails: keep (the transaction stays open, so that it can be " +
+      "looked at and mended) or rollback.",
+    _.trim.toLowerCase(java.util.Locale.ROOT) match {
+      case known @ ("keep" | "rollback") => known
+      case other => throw new IllegalArgumentException(s"$other is neither keep nor rollback")
+    }
+  )
+
   val RequireTransaction: ConfKey[Boolean] = ConfKey(
     "spark.lakestep.requireTransaction",
     false,
@@ -150,6 +161,7 @@ object LakestepConf {
       TimeoutMs,
       RedoStatements,
       AbortOnError,
+      OnAssertionFailure,
       RequireTransaction,
       Strategy,
       PublishThreads,

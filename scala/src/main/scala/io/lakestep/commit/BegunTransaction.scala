@@ -1,6 +1,6 @@
 package io.lakestep.commit
 
-import io.lakestep.timeline.{BatchKey, Requested, TimelineSnapshot}
+import io.lakestep.timeline.{AssertionOutcome, BatchKey, Requested, TimelineSnapshot}
 
 /**
  * What BEGIN asks for.
@@ -24,6 +24,8 @@ final case class BeginRequest(
  * @param base what the entries of the snapshot left behind; of a query's, which may leave out
  *   unfinished entries of other tables, those of the finished prefix
  * @param replays the entry that has applied its batch already, so that nothing of it is committed
+ * @param assertions what was found of them at COMMIT
+ * @param countsReads whether what is known to be read counts at any level, as an assertion has read it
  */
 final case class BegunTransaction(
     id: String,
@@ -36,12 +38,17 @@ final case class BegunTransaction(
     isolation: IsolationLevel,
     readOnly: Boolean,
     batch: Option[BatchKey] = None,
-    replays: Option[Long] = None) {
+    replays: Option[Long] = None,
+    assertions: Vector[AssertionOutcome] = Vector.empty,
+    countsReads: Boolean = false) {
 
   /** What its statements read of tables that it meets now. */
   def readPoint: ReadPoint = ReadPoint(snapshot, base, requestedAtMs)
 
   def isSerializable: Boolean = isolation == IsolationLevel.Serializable
+
+  /** Whether a change of what it has read is a conflict. */
+  def readsCount: Boolean = isSerializable || countsReads
 
   def requested: Requested =
     Requested(id, name, user, application, isolation.name, snapshot, requestedAtMs)

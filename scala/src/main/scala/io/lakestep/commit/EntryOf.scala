@@ -24,7 +24,8 @@ private[commit] final class EntryOf(env: Environment) {
     reads = validated.reads,
     names = names.changes,
     purges = names.purges,
-    batches = txn.batch.toVector
+    batches = txn.batch.toVector,
+    assertions = txn.assertions
   )
 
   /**

@@ -22,7 +22,7 @@ private[commit] final case class ToOrder(
 
   /** Of tables that were only read where that counts. */
   def touched: TouchedNames = {
-    val read = if (txn.isSerializable) reads.map(_.path.uri) else Vector.empty
+    val read = if (txn.readsCount) reads.map(_.path.uri) else Vector.empty
     names.copy(paths = (staged.map(_.table.path.uri) ++ read).toSet)
   }
 }
@@ -172,7 +172,7 @@ private[commit] final class Order(
    */
   private def help(work: ToOrder, view: TimelineView): Option[Conflict] = {
     val counted =
-      if (safeguards.helpsReads && work.txn.isSerializable) work.reads else Vector.empty
+      if (safeguards.helpsReads && work.txn.readsCount) work.reads else Vector.empty
     // A log that is no longer the pinned one is found in 5c.
     val read = env.inParallel(counted) { table =>
       table.pinnedAs.flatMap(_.log).orElse(bindings.find(table.path).map(_.log))

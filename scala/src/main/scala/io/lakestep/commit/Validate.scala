@@ -42,7 +42,7 @@ private[commit] final class Validate(env: Environment, bindings: Bindings) {
       staged: Vector[Staged],
       reads: Vector[ReadTable],
       known: KnownCommits): Either[Conflict, Validated] = {
-    val counted = if (txn.isSerializable) reads else Vector.empty
+    val counted = if (txn.readsCount) reads else Vector.empty
     val checks = staged.map(s => () => checkTable(s, readSet(txn, s), known)) ++
       counted.map(read => () => checkRead(read, known))
     val seen = env.inParallel(checks)(_())
@@ -53,7 +53,7 @@ private[commit] final class Validate(env: Environment, bindings: Bindings) {
   }
 
   private def readSet(txn: BegunTransaction, s: Staged): Option[ReadSet] =
-    s.table.reads.filter(_ => txn.isSerializable)
+    s.table.reads.filter(_ => txn.readsCount)
 
   private def checkTable(
       s: Staged,

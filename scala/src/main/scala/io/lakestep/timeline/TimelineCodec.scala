@@ -37,6 +37,10 @@ object TimelineCodec {
 
   /** Batches of streaming queries: whoever does not know them would apply one once more. */
   private val Batches = SnapshotCodec.Batches
+
+  /** For people: nothing depends on it. */
+  private val Assertions = "assertions"
+
   private val Features = Set(Reserve, Names, Purges, NewTables, Parts, Batches)
 
   def encode(entry: TimelineEntry): Array[Byte] = bytes(entry match {
@@ -60,6 +64,7 @@ object TimelineCodec {
       if (c.names.nonEmpty) list(node.putArray(Names), c.names.map(NameCodec.encode))
       if (c.purges.nonEmpty) list(node.putArray(Purges), c.purges.map(NameCodec.encode))
       if (c.batches.nonEmpty) list(node.putArray(Batches), c.batches.map(SnapshotCodec.batch))
+      if (c.assertions.nonEmpty) list(node.putArray(Assertions), c.assertions.map(assertion))
       node
     case a: AbortEntry =>
       val node = head("abort", a)
@@ -83,7 +88,9 @@ object TimelineCodec {
           reads = f.children("reads").map(read),
           names = f.optChildren(Names).fold(Vector.empty[NameChange])(_.map(NameCodec.decode)),
           purges = f.optChildren(Purges).fold(Vector.empty[Purge])(_.map(NameCodec.purge)),
-          batches = f.optChildren(Batches).fold(Vector.empty[BatchKey])(_.map(SnapshotCodec.batch))
+          batches = f.optChildren(Batches).fold(Vector.empty[BatchKey])(_.map(SnapshotCodec.batch)),
+          assertions =
+            f.optChildren(Assertions).fold(Vector.empty[AssertionOutcome])(_.map(assertion))
         )
       case "abort" =>
         AbortEntry(
@@ -156,6 +163,12 @@ object TimelineCodec {
   /** That a client makes names of an entry. */
   def encodeMaking(number: Long, entryHash: String, timeMs: Long): Array[Byte] =
     bytes(outcomeHead("making", number, entryHash, timeMs))
+
+  private def assertion(a: AssertionOutcome): ObjectNode =
+    Json.obj().put("name", a.name).put("passed", a.passed)
+
+  private def assertion(f: StrictFields): AssertionOutcome =
+    AssertionOutcome(f.string("name"), f.flag("passed"))
 
   def encode(r: Requested): Array[Byte] = bytes(requested(r))
 

@@ -29,6 +29,7 @@ object TimelineEntry {
  * @param names what the transaction changes in a catalog, in order
  * @param purges dropped tables whose data it deletes; an entry that has some does nothing else
  * @param batches what it applies of streaming queries
+ * @param assertions what was asked before it was ordered
  */
 final case class CommitEntry(
     number: Long,
@@ -41,10 +42,14 @@ final case class CommitEntry(
     reads: Vector[EntryRead],
     names: Vector[NameChange] = Vector.empty,
     purges: Vector[Purge] = Vector.empty,
-    batches: Vector[BatchKey] = Vector.empty)
+    batches: Vector[BatchKey] = Vector.empty,
+    assertions: Vector[AssertionOutcome] = Vector.empty)
     extends TimelineEntry {
   def isOverNames: Boolean = names.nonEmpty || purges.nonEmpty
 }
+
+/** Whether an assertion of a transaction held. */
+final case class AssertionOutcome(name: String, passed: Boolean)
 
 /** Ends transactions that have no entry and never may get one. */
 final case class AbortEntry(

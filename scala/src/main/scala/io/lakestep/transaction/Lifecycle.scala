@@ -146,6 +146,7 @@ object Lifecycle {
     val transaction = required(session, "COMMIT")
     transaction.failure.check()
     transaction.ending(TransactionState.Open) {
+      gate(session, transaction)
       Transactions.become(session, transaction, TransactionState.Committing)
       val startedAt = System.nanoTime()
       def tookMs() = (System.nanoTime() - startedAt) / 1000000
@@ -158,10 +159,34 @@ object Lifecycle {
           tookMs _
         )
       finally
-        if (transaction.state != TransactionState.Ended)
+        if (!Set[TransactionState](
+            TransactionState.Open,
+            TransactionState.Ended
+          )(transaction.state))
           Transactions.become(session, transaction, TransactionState.Failed)
     }.getOrElse(throw noTransaction("COMMIT"))
   }
+
+  /**
+   * Asks the assertions of an open transaction, which stays open, or is rolled back, when one fails.
+   *
+   * Condition: LAKESTEP_ASSERTION_FAILED; or that of an assertion that cannot be asked.
+   */
+  private def gate(session: SparkSession, transaction: Transaction): Unit =
+    try {
+      val judged = transaction.judge()
+      val all = transaction.assertions.judged ++ judged
+      if (all.nonEmpty) Transactions.judged(session, transaction, all)
+      Assertions.check(transaction.id, judged)
+    } catch {
+      case failure: Throwable =>
+        val keeps = LakestepConf.OnAssertionFailure.from(session.conf.getOption) == "keep"
+        if (!keeps) {
+          try rollback(session)
+          catch { case NonFatal(undo) => failure.addSuppressed(undo) }
+        }
+        throw failure
+    }
 
   @tailrec
   private def commit(
@@ -203,6 +228,12 @@ object Lifecycle {
         again match {
           // Another thread may have read meanwhile what the statements changed.
           case Right(statements) if steps().nonEmpty =>
+            if (transaction.assertions.atCommit.nonEmpty) {
+              Transactions.become(session, transaction, TransactionState.Rerunning)
+              Transactions.become(session, transaction, TransactionState.Open)
+              gate(session, transaction)
+              Transactions.become(session, transaction, TransactionState.Committing)
+            }
             commit(session, transaction, attempts, steps, statements, tookMs)
           case other =>
             if (entry.isEmpty) abandon(session, transaction) else forget(session, transaction)
@@ -252,7 +283,8 @@ object Lifecycle {
         transaction.written,
         transaction.onlyRead,
         transaction.names.changes(SparkInternals.metastore(session)),
-        if (transaction.recordsReads) transaction.names.read(SparkInternals.metastore(session))
+        if (transaction.begun.readsCount)
+          transaction.names.read(SparkInternals.metastore(session))
         else Set.empty,
         transaction.names.purges
       )

@@ -9,6 +9,7 @@ import io.lakestep.names.NameState
  * @param staged the last staged version of each table
  * @param sessionChanges how many statements had changed the session
  * @param names what statements had made of names
+ * @param assertions what the transaction had asserted
  * @param environment what else of the session a statement may use; see [[SessionEnvironment]]
  */
 final case class Savepoint(
@@ -17,7 +18,8 @@ final case class Savepoint(
     named: Vector[NamedSavepoint],
     sessionChanges: Int,
     environment: Map[String, String],
-    names: NameState) {
+    names: NameState,
+    assertions: Assertions) {
 
   /** Whether statements after this one would run again under what they ran under. */
   def isSameSession(other: Savepoint): Boolean =

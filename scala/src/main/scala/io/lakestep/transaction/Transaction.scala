@@ -56,6 +56,8 @@ final class Transaction(
   /** What was typed since BEGIN. */
   val typed = new UnseenStatements
 
+  @volatile private var asserted = Assertions.none
+  @volatile private var isJudging = false
   @volatile private var sessionChanges = 0
 
   def begun: BegunTransaction = current
@@ -83,7 +85,34 @@ final class Transaction(
   def isOfBlock: Boolean = block
 
   /** Whether COMMIT asks what was read. */
-  def recordsReads: Boolean = begun.isolation == IsolationLevel.Serializable
+  def recordsReads: Boolean = begun.isolation == IsolationLevel.Serializable || isJudging
+
+  def assertions: Assertions = asserted
+
+  /** ASSERT: COMMIT asks it. */
+  def asserts(assertion: Assertion): Unit = synchronized {
+    asserted = asserted.copy(atCommit = asserted.atCommit :+ assertion)
+  }
+
+  /** ASSERT IMMEDIATE. Condition: LAKESTEP_ASSERTION_FAILED. */
+  def assertsNow(assertion: Assertion): Unit = {
+    val judged = JudgedAssertion(assertion, assertion.judge())
+    synchronized { asserted = asserted.copy(judged = asserted.judged :+ judged) }
+    Assertions.check(id, Vector(judged))
+  }
+
+  /** Asks all that COMMIT has to ask, on what would be published. What they read counts. */
+  private[transaction] def judge(): Vector[JudgedAssertion] = {
+    isJudging = true
+    try {
+      val judged = asserted.atCommit.map(a => JudgedAssertion(a, a.judge()))
+      current = current.copy(
+        assertions = (asserted.judged ++ judged).map(_.outcome),
+        countsReads = judged.nonEmpty
+      )
+      judged
+    } finally isJudging = false
+  }
 
   /** Whether a statement that writes is refused. */
   def isReadOnly: Boolean = !mayWrite
@@ -233,7 +262,8 @@ final class Transaction(
         savepoints.all,
         sessionChanges,
         session,
-        names.state
+        names.state,
+        asserted
       )
     )
   }
@@ -286,6 +316,8 @@ final class Transaction(
     savepoints.restore(to.named)
     names.restore(to.names)
     synchronized {
+      // What was judged was so, unless it runs again.
+      asserted = if (keepPins) to.assertions.copy(judged = asserted.judged) else to.assertions
       if (!keepPins) forgetHeaders(to, forget)
       for ((base, table) <- tables)
         table.restore(

@@ -21,7 +21,8 @@ object TransactionState {
   def next(state: TransactionState): Set[TransactionState] = state match {
     case Open => Set(Committing, Ended)
     case Committing => Set(Rerunning, Failed, Ended)
-    case Rerunning => Set(Committing)
+    // The second, where an assertion fails after it.
+    case Rerunning => Set(Committing, Open)
     case Failed => Set(Ended)
     case Ended => Set.empty
   }

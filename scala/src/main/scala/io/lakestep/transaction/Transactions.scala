@@ -31,7 +31,8 @@ object Transactions {
       /** By the root of the database. */
       var seenEntries: Map[String, Long],
       var seenVersions: Map[TableRef, Long],
-      var lastConflict: Option[MetConflict])
+      var lastConflict: Option[MetConflict],
+      var lastJudged: (String, Vector[JudgedAssertion]))
 
   /** Setting of a session that names its open transaction. */
   private[transaction] val TransactionKey = "spark.lakestep.transaction"
@@ -40,7 +41,7 @@ object Transactions {
   private val openById = new ConcurrentHashMap[String, Transaction]
 
   private def slot(session: SparkSession): Slot = slots.synchronized {
-    slots.computeIfAbsent(session, _ => new Slot(None, Map.empty, Map.empty, None))
+    slots.computeIfAbsent(session, _ => new Slot(None, Map.empty, Map.empty, None, "" -> Vector.empty))
   }
 
   def state(session: SparkSession): SessionState = own(session) match {
@@ -84,6 +85,14 @@ object Transactions {
     case SessionState.Failed(failed) =>
       throw Errors("LAKESTEP_TRANSACTION_FAILED", "transaction" -> failed.id)
   }
+
+  /** Also one whose COMMIT has failed. */
+  private[lakestep] def openOrFailed(session: SparkSession): Option[Transaction] =
+    state(session) match {
+      case SessionState.Idle => None
+      case SessionState.Open(transaction) => Some(transaction)
+      case SessionState.Failed(failed) => Some(failed)
+    }
 
   /** A statement of the open transaction has failed, if one is open. */
   def failed(session: SparkSession, cause: Throwable): Unit = state(session) match {
@@ -154,6 +163,21 @@ object Transactions {
   private[lakestep] def lastConflict(session: SparkSession): Option[MetConflict] = {
     val s = slot(session)
     slots.synchronized(s.lastConflict)
+  }
+
+  /** What was found of assertions of the session's transaction, or of the last one that it had. */
+  private[lakestep] def lastJudged(session: SparkSession): Vector[JudgedAssertion] = {
+    val s = slot(session)
+    val (of, judged) = slots.synchronized(s.lastJudged)
+    if (openOrFailed(session).forall(_.id == of)) judged else Vector.empty
+  }
+
+  private[lakestep] def judged(
+      session: SparkSession,
+      transaction: Transaction,
+      found: Vector[JudgedAssertion]): Unit = {
+    val s = slot(session)
+    slots.synchronized { s.lastJudged = transaction.id -> found }
   }
 
   private[transaction] def met(session: SparkSession, conflict: MetConflict): Unit = {

@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.internal.SQLConf
 
 import io.lakestep.Errors
-import io.lakestep.sql.command.BlockPiece
+import io.lakestep.sql.command.{AssertStatement, BlockPiece}
 
 /**
  * Spark 4.1 and newer hand the parameters of a text (`spark.sql(text, args)`) to the parser. They are
@@ -41,6 +41,12 @@ class LakestepParser(session: SparkSession, delegate: ParserInterface)
             BlockPiece(p, piece(substitute(p, parameters))(delegate.parsePlan))
           }
           block(sqlText, begin, plans, end)
+        case ParsedText.Ours(_: AssertStatement) =>
+          val filled = substitute(text, parameters)
+          Statements.parse(filled) match {
+            case ParsedText.Ours(plan) => ours(filled, plan)
+            case _ => delegate.parsePlan(filled)
+          }
         case ParsedText.Ours(plan) => ours(text, plan)
       }
     }

@@ -39,8 +39,20 @@ trait TransactionCommand extends LeafRunnableCommand {
     if (arguments.isEmpty) this else super.makeCopy(arguments)
 }
 
+/** One that is a statement of the open transaction all the same, and runs again with those around it. */
+trait StatementOfTransaction extends TransactionCommand {
+  override def output: Seq[Attribute] = Nil
+
+  protected def act(session: SparkSession): Unit
+
+  override def run(session: SparkSession): Seq[Row] = {
+    act(session)
+    Nil
+  }
+}
+
 /** One that only tells something, and whose rows may be looked at in whatever state the session is. */
-sealed trait InspectionCommand extends TransactionCommand
+trait InspectionCommand extends TransactionCommand
 
 private[sql] object InspectionCommand {
 
@@ -180,7 +192,9 @@ final case class DescribeTransaction(id: String) extends InspectionCommand {
     "began_at" -> TimestampType,
     "entry" -> LongType,
     "tables" -> StringType,
-    "residue" -> StringType
+    "residue" -> StringType,
+    "batch" -> StringType,
+    "assertions" -> StringType
   )
 
   override def run(session: SparkSession): Seq[Row] = Databases.of(session).describe(id) match {
@@ -198,7 +212,10 @@ final case class DescribeTransaction(id: String) extends InspectionCommand {
     Some(entry.transaction),
     Some(entry.number),
     entry.tables.map(_.name).mkString(", "),
-    residue.mkString("; ")
+    residue.mkString("; "),
+    entry.batches.map(b => b.batch.fold("none")(_.toString) + s" of ${b.query}").mkString(", "),
+    entry.assertions
+      .map(a => s"${a.name} ${if (a.passed) "passed" else "failed"}").mkString(", ")
   )
 
   private def row(
@@ -206,7 +223,9 @@ final case class DescribeTransaction(id: String) extends InspectionCommand {
       requested: Option[Requested] = None,
       entry: Option[Long] = None,
       tables: String = null,
-      residue: String = null): Row = Row(
+      residue: String = null,
+      batch: String = null,
+      assertions: String = null): Row = Row(
     id,
     state,
     requested.flatMap(_.name).orNull,
@@ -216,7 +235,9 @@ final case class DescribeTransaction(id: String) extends InspectionCommand {
     requested.map(r => new Timestamp(r.requestedAtMs)).orNull,
     entry.map(Long.box).orNull,
     tables,
-    residue
+    residue,
+    batch,
+    assertions
   )
 }
 

@@ -103,11 +103,13 @@ private[parse] object AtomicScript {
 
   /** With these our statements begin. */
   private val OurFirst = Set(
+    ASSERT,
     BEGIN,
     COMMIT,
     DESC,
     DESCRIBE,
     EXPLAIN,
+    FORGET,
     RECOVER,
     RELEASE,
     ROLLBACK,

@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.{CallMethodViaReflection, UserD
 import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan, ScriptTransformation}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 
-import io.lakestep.sql.command.{SavepointCommand, TransactionCommand}
+import io.lakestep.sql.command.{StatementOfTransaction, TransactionCommand}
 import io.lakestep.sql.guard.{CommandCatalogue, Decision, TransactionGuard}
 
 /** A statement as the parser read it. The plan that is made of it carries it along as a tag. */
@@ -20,7 +20,7 @@ private[sql] object StatementTag {
 
   /** One that changes tables or the session, and calls nothing of the user's. */
   def redoable(plan: LogicalPlan): Option[StatementTag] = plan match {
-    case savepoint: SavepointCommand => of(savepoint)
+    case own: StatementOfTransaction => of(own)
     case _: TransactionCommand => None
     case command: Command
         if CommandCatalogue.decide(command) == Decision.Staged ||

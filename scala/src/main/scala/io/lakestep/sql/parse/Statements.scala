@@ -12,10 +12,10 @@ import org.apache.spark.sql.catalyst.util.SparkParserUtils
 import io.lakestep.Errors
 import io.lakestep.commit.{IsolationLevel, TransactionModes}
 import io.lakestep.sql.command.{
-  BeginTransaction, BlockEnd, CommitTransaction, DescribeTransaction, ExplainConflict,
-  ForgetBatchKeys, Recover, ReleaseSavepoint, RollbackToSavepoint, RollbackTransaction,
-  SetSavepoint, SetTransaction, ShowDroppedTables, ShowTransactions, UndropTable,
-  VacuumDroppedTables, VacuumTransactions
+  AssertStatement, BeginTransaction, BlockEnd, CommitTransaction, DescribeTransaction,
+  ExplainConflict, ForgetBatchKeys, Recover, ReleaseSavepoint, RollbackToSavepoint,
+  RollbackTransaction, SetSavepoint, SetTransaction, ShowAssertions, ShowDroppedTables,
+  ShowTransactions, UndropTable, VacuumDroppedTables, VacuumTransactions
 }
 import io.lakestep.sql.parser.{LakestepSqlBaseVisitor, LakestepSqlLexer, LakestepSqlParser}
 import io.lakestep.sql.parser.LakestepSqlParser._
@@ -152,6 +152,19 @@ private[sql] object Statements {
 
     override def visitShowDroppedTables(ctx: ShowDroppedTablesContext): ParsedText =
       Ours(ShowDroppedTables())
+
+    override def visitAssertion(ctx: AssertionContext): ParsedText = Ours(
+      AssertStatement(
+        original(ctx.what),
+        noRows = ctx.no != null,
+        Option(ctx.name).map(named),
+        Option(ctx.message).map(text),
+        isImmediate = ctx.now != null
+      )
+    )
+
+    override def visitShowAssertions(ctx: ShowAssertionsContext): ParsedText =
+      Ours(ShowAssertions())
 
     override def visitForgetBatchKeys(ctx: ForgetBatchKeysContext): ParsedText =
       Ours(ForgetBatchKeys(text(ctx.query)))

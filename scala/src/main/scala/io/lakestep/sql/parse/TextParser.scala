@@ -16,7 +16,7 @@ import io.lakestep.Errors
 import io.lakestep.catalog.BindCatalogs
 import io.lakestep.commit.TransactionModes
 import io.lakestep.sql.command.{
-  BeginTransaction, BlockEnd, BlockPiece, SavepointCommand, TransactionBlock
+  BeginTransaction, BlockEnd, BlockPiece, StatementOfTransaction, TransactionBlock
 }
 import io.lakestep.transaction.Transactions
 
@@ -63,7 +63,7 @@ private[parse] abstract class TextParser(session: SparkSession, delegate: Parser
   }
 
   protected def ours(text: String, plan: LogicalPlan): LogicalPlan = plan match {
-    case savepoint: SavepointCommand => typed(text, savepoint)
+    case own: StatementOfTransaction => typed(text, own)
     case other => other
   }
 

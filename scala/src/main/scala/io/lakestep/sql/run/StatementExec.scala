@@ -18,7 +18,7 @@ import org.apache.spark.unsafe.types.UTF8String
 import org.apache.spark.sql.delta.lakestep.DeltaHousekeeping
 import io.lakestep.Errors
 import io.lakestep.overlay.OverlayPath
-import io.lakestep.sql.command.{InspectionCommand, SavepointCommand, TransactionCommand}
+import io.lakestep.sql.command.{InspectionCommand, StatementOfTransaction, TransactionCommand}
 import io.lakestep.sql.guard.{CommandCatalogue, Decision, ScriptVariables, StatementKinds}
 import io.lakestep.sql.read.{NoteStatementTables, ReadSets, ReadsTables, StatementTables}
 import io.lakestep.sql.parse.StatementTag
@@ -207,7 +207,7 @@ final case class StatementStrategy(session: SparkSession) extends SparkStrategy 
         }
     }
     val isStatement = root match {
-      case _: TransactionCommand if !root.isInstanceOf[SavepointCommand] => false
+      case _: TransactionCommand if !root.isInstanceOf[StatementOfTransaction] => false
       case _ => commands.nonEmpty && Transactions.isOpen(session)
     }
     val tables = NoteStatementTables.of(root)

@@ -7,8 +7,8 @@ import org.apache.spark.sql.catalyst.rules.Rule
 
 import org.apache.spark.sql.delta.lakestep.{Callers, DeltaReference, SparkInternals}
 import io.lakestep.sql.command.{
-  BeginTransaction, CommitTransaction, RollbackToSavepoint, RollbackTransaction, SavepointCommand,
-  SetTransaction, TransactionCommand
+  BeginTransaction, CommitTransaction, RollbackToSavepoint, RollbackTransaction,
+  StatementOfTransaction, SetTransaction, TransactionCommand
 }
 import io.lakestep.sql.parse.StatementTag
 import io.lakestep.transaction.{SessionEnvironment, SessionState, Transaction, Transactions}
@@ -57,7 +57,7 @@ private[lakestep] object WatchStatements {
   private def atEnd(session: SparkSession, plan: LogicalPlan): Unit = {
     for {
       statement <- StatementTag.of(plan)
-      if !plan.isInstanceOf[Command] || plan.isInstanceOf[SavepointCommand]
+      if !plan.isInstanceOf[Command] || plan.isInstanceOf[StatementOfTransaction]
       transaction <- watched(session)
     } transaction.failure.isAnalysed(statement)
     if (StatementTag.of(plan).isEmpty && !isOwn(plan))
@@ -94,7 +94,7 @@ private[lakestep] object WatchStatements {
   private def isOwn(plan: LogicalPlan): Boolean = plan match {
     case result: CommandResult => isOwn(result.commandLogicalPlan)
     case _: BeginTransaction | _: CommitTransaction | _: RollbackTransaction | _: SetTransaction |
-        _: SavepointCommand => true
+        _: StatementOfTransaction => true
     case _ => false
   }
 

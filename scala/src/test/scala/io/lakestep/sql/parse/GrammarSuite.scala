@@ -7,9 +7,10 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.lakestep.LakestepException
 import io.lakestep.commit.TransactionModes
 import io.lakestep.sql.command.{
-  BeginTransaction, BlockEnd, CommitTransaction, DescribeTransaction, ExplainConflict,
-  ForgetBatchKeys, Recover, ReleaseSavepoint, RollbackToSavepoint, RollbackTransaction,
-  SetSavepoint, SetTransaction, ShowTransactions, VacuumTransactions
+  AssertStatement, BeginTransaction, BlockEnd, CommitTransaction, DescribeTransaction,
+  ExplainConflict, ForgetBatchKeys, Recover, ReleaseSavepoint, RollbackToSavepoint,
+  RollbackTransaction, SetSavepoint, SetTransaction, ShowAssertions, ShowTransactions,
+  VacuumTransactions
 }
 
 /** The texts of `sql-grammar/statements`, each parsed as its file says. */
@@ -30,6 +31,14 @@ class GrammarSuite extends AnyFunSuite {
         case ParsedText.Ours(BeginTransaction(name, said, batch)) =>
           val asked = batch.map(b => s"batch ${b.number} of ${b.query.getOrElse("this query")}")
           ("begin" +: (name.toSeq ++ modes(said) ++ asked)).mkString(" ")
+        case ParsedText.Ours(AssertStatement(text, noRows, name, message, isImmediate)) =>
+          val kind = if (noRows) "assert no rows" else "assert"
+          val now = Option.when(isImmediate)("now")
+          (Seq(
+            kind,
+            text
+          ) ++ name.map("as " + _) ++ message.map("saying " + _) ++ now).mkString("|")
+        case ParsedText.Ours(ShowAssertions()) => "show assertions"
         case ParsedText.Ours(ForgetBatchKeys(query)) => s"forget $query"
         case ParsedText.Ours(SetTransaction(said)) => ("set" +: modes(said).toSeq).mkString(" ")
         case ParsedText.Ours(CommitTransaction()) => "commit"

@@ -105,6 +105,10 @@ object SparkInternals {
   def frame(session: SparkSession, plan: LogicalPlan): classic.DataFrame =
     classic.Dataset.ofRows(session.asInstanceOf[classic.SparkSession], plan)
 
+  /** A plan with its names resolved, of which nothing is run. */
+  def analyzed(session: SparkSession, plan: LogicalPlan): LogicalPlan =
+    session.sessionState.executePlan(plan).analyzed
+
   /** Names of the session's own views and functions. */
   def temporaryNames(session: SparkSession): Seq[String] = {
     val catalog = session.sessionState.catalog

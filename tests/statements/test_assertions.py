@@ -1,0 +1,274 @@
+"""ASSERT: what has to hold for a transaction to be committed."""
+
+import pytest
+
+import lakestep
+from transactions import abandon, begin, commit, refused, rollback
+
+pytestmark = pytest.mark.usefixtures("no_transaction_left")
+
+FAILED = "LAKESTEP_ASSERTION_FAILED"
+
+
+@pytest.fixture
+def accounts(spark, table):
+    name = table("accounts", ())
+    spark.sql(f"ALTER TABLE {name} ADD COLUMN n INT")
+    spark.sql(f"INSERT INTO {name} VALUES (1, 'a', 50), (2, 'b', 50)")
+    yield name
+    abandon(spark)
+
+
+@pytest.fixture
+def redo(spark):
+    before = spark.conf.get("spark.lakestep.commit.redoStatements")
+    spark.conf.set("spark.lakestep.commit.redoStatements", "true")
+    yield
+    spark.conf.set("spark.lakestep.commit.redoStatements", before)
+
+
+def shown(session):
+    rows = session.sql("SHOW ASSERTIONS").collect()
+    return {row["name"]: (row["outcome"], row["found"]) for row in rows}
+
+
+def sums(session, name):
+    return [row[0] for row in session.sql(f"SELECT n FROM {name} ORDER BY id").collect()]
+
+
+def test_commit_asks_what_would_be_published(spark, accounts):
+    begin(spark)
+    spark.sql(f"ASSERT (SELECT sum(n) FROM {accounts}) = 100 AS total MESSAGE 'it''s the sum'")
+    spark.sql(f"ASSERT NO ROWS (SELECT * FROM {accounts} WHERE n < 0) AS `no debts`")
+    spark.sql(f"UPDATE {accounts} SET n = n - 60 WHERE id = 1")
+    with refused(FAILED, "23514") as raised:
+        spark.sql("COMMIT")
+    assert "total: it's the sum; no debts" in str(raised.value)
+    assert "-10" not in str(raised.value)
+    assert shown(spark) == {
+        "total": ("FAILED", ["false"]),
+        "no debts": ("FAILED", ['{"id":1,"v":"a","n":-10}']),
+    }
+    # It is open, and can be mended.
+    spark.sql(f"UPDATE {accounts} SET n = n + 20 WHERE id = 1")
+    with refused(FAILED, "23514"):
+        spark.sql("COMMIT")
+    assert shown(spark)["no debts"] == ("PASSED", [])
+    spark.sql(f"UPDATE {accounts} SET n = 90 WHERE id = 2")
+    transaction = spark.sql("SHOW TRANSACTIONS").collect()[0][0]
+    commit(spark)
+    assert sums(spark, accounts) == [10, 90]
+    [told] = spark.sql(f"DESCRIBE TRANSACTION '{transaction}'").collect()
+    assert told["assertions"] == "total passed, no debts passed"
+
+
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [("NULL", "NULL"), ("(SELECT max(n) FROM {} WHERE id = 9) > 1", "NULL"), ("1 = 2", "false")],
+)
+def test_null_is_not_true(spark, accounts, condition, found):
+    begin(spark)
+    spark.sql(f"DELETE FROM {accounts}")
+    spark.sql(f"ASSERT CAST({condition.format(accounts)} AS BOOLEAN) AS it")
+    with refused(FAILED, "23514"):
+        spark.sql("COMMIT")
+    assert shown(spark) == {"it": ("FAILED", [found])}
+    rollback(spark)
+    assert sums(spark, accounts) == [50, 50]
+    # What was found can be looked at afterwards.
+    assert shown(spark) == {"it": ("FAILED", [found])}
+
+
+def test_at_most_ten_rows_are_told(spark, accounts):
+    begin(spark)
+    spark.sql(f"INSERT INTO {accounts} SELECT id, 'x', -id FROM range(3, 40)")
+    spark.sql(f"ASSERT NO ROWS SELECT id FROM {accounts} WHERE n < 0")
+    with refused(FAILED):
+        spark.sql("COMMIT")
+    [(name, (outcome, found))] = shown(spark).items()
+    assert (name, outcome, len(found)) == ("assertion 1", "FAILED", 10)
+    rollback(spark)
+
+
+def test_rollback_on_failure(spark, accounts):
+    spark.conf.set("spark.lakestep.assert.onFailure", "rollback")
+    try:
+        begin(spark)
+        spark.sql(f"DELETE FROM {accounts}")
+        spark.sql("ASSERT false AS never")
+        with refused(FAILED):
+            spark.sql("COMMIT")
+        with refused("LAKESTEP_NO_ACTIVE_TRANSACTION"):
+            spark.sql("ROLLBACK")
+    finally:
+        spark.conf.unset("spark.lakestep.assert.onFailure")
+    assert sums(spark, accounts) == [50, 50]
+
+
+def test_immediate_and_savepoints(spark, accounts):
+    begin(spark)
+    spark.sql(f"UPDATE {accounts} SET n = 1 WHERE id = 1")
+    spark.sql(f"ASSERT (SELECT min(n) FROM {accounts}) = 1 AS now IMMEDIATE")
+    with refused(FAILED):
+        spark.sql(f"ASSERT (SELECT min(n) FROM {accounts}) = 2 AS wrong IMMEDIATE")
+    spark.sql("SAVEPOINT s")
+    spark.sql("ASSERT false AS of_the_savepoint")
+    spark.sql("ROLLBACK TO s")
+    transaction = spark.sql("SHOW TRANSACTIONS").collect()[0][0]
+    commit(spark)
+    [told] = spark.sql(f"DESCRIBE TRANSACTION '{transaction}'").collect()
+    assert told["assertions"] == "now passed, wrong failed"
+
+
+def test_blocks_end_with_their_assertions(spark, accounts):
+    spark.sql(f"BEGIN; DELETE FROM {accounts} WHERE id = 1; ASSERT true AS fine; COMMIT")
+    assert sums(spark, accounts) == [50]
+    for text in (
+        f"BEGIN; DELETE FROM {accounts}; ASSERT 1 > 2; COMMIT",
+        f"BEGIN; DELETE FROM {accounts}; ASSERT 1 > 2 IMMEDIATE; COMMIT",
+        f"""BEGIN ATOMIC
+          DECLARE least INT DEFAULT 1;
+          DELETE FROM {accounts};
+          ASSERT (SELECT count(*) FROM {accounts}) >= least AS rows;
+        END""",
+    ):
+        with refused(FAILED):
+            spark.sql(text)
+        assert sums(spark, accounts) == [50]
+    spark.sql(f"""BEGIN ATOMIC
+      DECLARE least INT DEFAULT 1;
+      UPDATE {accounts} SET n = 7;
+      ASSERT (SELECT count(*) FROM {accounts}) >= least AS rows;
+      SET least = 100;
+    END""")
+    assert sums(spark, accounts) == [7]
+
+
+def test_names_are_those_of_commit(spark, accounts):
+    begin(spark)
+    spark.sql(f"ASSERT (SELECT count(*) FROM {accounts}) = 1 AS one")
+    spark.sql(f"CREATE OR REPLACE TABLE {accounts} USING delta AS SELECT 1 AS id, 'z' AS v, 3 AS n")
+    commit(spark)
+    assert sums(spark, accounts) == [3]
+
+
+@pytest.mark.classic
+def test_what_was_asserted_is_true_when_it_is_committed(spark, other, accounts):
+    """Two that together would break what each of them has found to hold."""
+    for session, row in ((spark, 1), (other, 2)):
+        session.sql("BEGIN ISOLATION LEVEL SNAPSHOT")
+        session.sql(f"INSERT INTO {accounts} VALUES ({10 + row}, 'out', -80)")
+        assert session.table(accounts).count() == 3
+        session.sql(f"ASSERT (SELECT sum(n) FROM {accounts}) >= 0 AS solvent")
+    commit(other)
+    with refused("LAKESTEP_CONFLICT.READ_DATA_CHANGED", "40001"):
+        spark.sql("COMMIT")
+    abandon(spark)
+    # Without an assertion both are committed: appends conflict with nothing.
+    for session in (spark, other):
+        begin(session)
+        session.sql(f"INSERT INTO {accounts} VALUES (20, 'in', 1)")
+    commit(other)
+    commit(spark)
+
+
+@pytest.mark.classic
+def test_what_nobody_has_seen_is_asked_again_after_a_conflict(spark, other, accounts, redo):
+    def first(amount):
+        begin(other)
+        other.sql(f"INSERT INTO {accounts} VALUES (30, 'x', {amount})")
+        commit(other)
+
+    for amount, holds in ((-20, True), (-70, False)):
+        begin(spark)
+        spark.sql(f"INSERT INTO {accounts} VALUES (31, 'y', -20)")
+        spark.sql(f"ASSERT (SELECT sum(n) FROM {accounts}) >= 0 AS solvent")
+        first(amount)
+        if holds:
+            commit(spark)
+        else:
+            with refused(FAILED):
+                spark.sql("COMMIT")
+            assert shown(spark) == {"solvent": ("FAILED", ["false"])}
+            # On the later snapshot, and open.
+            assert spark.sql(f"SELECT sum(n) FROM {accounts}").collect()[0][0] == -30
+            rollback(spark)
+    assert spark.sql(f"SELECT sum(n) FROM {accounts}").collect()[0][0] == -10
+
+
+@pytest.mark.classic
+def test_a_change_that_it_did_not_read_is_no_conflict(spark, other, accounts, table):
+    one = table("unrelated", ())
+    begin(spark)
+    spark.sql(f"INSERT INTO {one} VALUES (1, 'a')")
+    spark.sql(f"ASSERT NO ROWS (SELECT * FROM {accounts} WHERE id = 1 AND n < 0)")
+    begin(other)
+    other.sql(f"UPDATE {accounts} SET n = -5 WHERE id = 2")
+    commit(other)
+    commit(spark)
+    assert spark.table(one).count() == 1
+
+
+def test_bad_assertions(spark, accounts, tmp_path):
+    with refused("LAKESTEP_NO_ACTIVE_TRANSACTION"):
+        spark.sql("ASSERT true")
+    spark.range(1).write.parquet(str(tmp_path / "files"))
+    begin(spark)
+    for text in (
+        "1",
+        f"(SELECT n FROM {accounts} WHERE id = 1)",
+        "rand() > 2",
+        "1 = 1) AS x, (2 = 2",
+        f"NO ROWS SELECT * FROM parquet.`{tmp_path / 'files'}`",
+        f"NO ROWS DELETE FROM {accounts}",
+    ):
+        with refused("LAKESTEP_ASSERTION_INVALID", "42601"):
+            spark.sql(f"ASSERT {text}")
+    for text in ("nothing > 1", "NO ROWS (SELECT * FROM nothing)", "(", "NO ROWS 1"):
+        with pytest.raises(Exception, match=r"UNRESOLVED|NOT_FOUND|PARSE_SYNTAX_ERROR"):
+            spark.sql(f"ASSERT {text}")
+    spark.sql("ASSERT raise_error('stop') IS NULL AS raising")
+    assert shown(spark) == {"raising": ("ASKED AT COMMIT", [])}
+    with pytest.raises(Exception, match="stop"):
+        spark.sql("COMMIT")
+    assert sums(spark, accounts) == [50, 50]
+    rollback(spark)
+
+
+def test_checks_in_python(spark, accounts):
+    debts = spark.table(accounts).where("n < 0")
+    with (
+        pytest.raises(lakestep.AssertionFailedError) as raised,
+        lakestep.transaction(spark) as txn,
+    ):
+        spark.sql(f"UPDATE {accounts} SET n = -1 WHERE id = 1")
+        txn.check("it's", f"(SELECT sum(n) FROM {accounts}) = 49")
+        txn.check("debts", spark.table(accounts).where("n < 0"), "see `accounts`")
+    assert raised.value.failures == [
+        lakestep.FailedAssertion("debts", "see `accounts`", ['{"id":1,"v":"a","n":-1}'])
+    ]
+    assert not txn.is_open
+    assert sums(spark, accounts) == [50, 50]
+    assert debts.count() == 0
+    with lakestep.transaction(spark) as txn:
+        txn.check("debts", spark.table(accounts).where("n < 0"))
+        spark.sql(f"UPDATE {accounts} SET n = -1 WHERE id = 1")
+        with pytest.raises(lakestep.AssertionFailedError):
+            txn.check("now", "1 = 2", now=True)
+        with pytest.raises(lakestep.AssertionFailedError):
+            txn.commit()
+        assert txn.is_open
+        spark.sql(f"UPDATE {accounts} SET n = 1 WHERE id = 1")
+    assert sums(spark, accounts) == [1, 50]
+    views = [row["viewName"] for row in spark.sql("SHOW VIEWS").collect()]
+    assert not any(name.startswith("lakestep_check_") for name in views)
+
+
+@pytest.mark.parametrize("isolation", ["SNAPSHOT", "SERIALIZABLE"])
+def test_parameters(spark, accounts, isolation):
+    spark.sql(f"BEGIN ISOLATION LEVEL {isolation}")
+    spark.sql(f"ASSERT (SELECT count(*) FROM {accounts}) = :n AS many", args={"n": 2})
+    spark.sql(f"DELETE FROM {accounts} WHERE id = 1")
+    with refused(FAILED):
+        spark.sql("COMMIT")
+    rollback(spark)
