@@ -42,8 +42,8 @@ SECTIONS = {
     "releaseSavepoint": "SAVEPOINT, ROLLBACK TO, RELEASE",
     "atomicBlock": "BEGIN ATOMIC … END",
     "forgetBatchKeys": "FORGET BATCH KEYS",
-    "assertion": "ASSERT, SHOW ASSERTIONS",
-    "showAssertions": "ASSERT, SHOW ASSERTIONS",
+    "assertion": "ASSERT",
+    "showAssertions": "SHOW ASSERTIONS",
     "passThrough": "Statements inside a transaction",
 }
 
