@@ -231,8 +231,8 @@ def test_bad_assertions(spark, accounts, tmp_path):
     assert shown(spark) == {"raising": ("ASKED AT COMMIT", [])}
     with pytest.raises(Exception, match="stop"):
         spark.sql("COMMIT")
-    assert sums(spark, accounts) == [50, 50]
     rollback(spark)
+    assert sums(spark, accounts) == [50, 50]
 
 
 def test_checks_in_python(spark, accounts):
@@ -272,3 +272,75 @@ def test_parameters(spark, accounts, isolation):
     with refused(FAILED):
         spark.sql("COMMIT")
     rollback(spark)
+
+
+@pytest.mark.classic
+def test_what_was_only_read_counts_as_well(spark, other, accounts, table):
+    one = table("written_only", ())
+    spark.sql(f"CREATE VIEW poor AS SELECT * FROM {accounts} WHERE n < 0")
+    changes = [
+        (f"INSERT INTO {accounts} VALUES (3, 'c', -1)", "READ_DATA_CHANGED"),
+        (f"CREATE OR REPLACE VIEW poor AS SELECT * FROM {accounts} WHERE n < 50", "NAME_CHANGED"),
+        (f"ALTER TABLE {accounts} RENAME TO renamed", "NAME_CHANGED"),
+    ]
+    for number, (change, rule) in enumerate(changes):
+        begin(spark)
+        spark.sql(f"INSERT INTO {one} VALUES ({number}, 'a')")
+        spark.sql("ASSERT NO ROWS (SELECT * FROM poor WHERE id <> 3) AS `nobody is poor`")
+        begin(other)
+        other.sql(change)
+        commit(other)
+        with refused(f"LAKESTEP_CONFLICT.{rule}", "40001"):
+            spark.sql("COMMIT")
+        abandon(spark)
+    assert spark.table(one).count() == 0
+    begin(other)
+    other.sql(f"ALTER TABLE renamed RENAME TO {accounts}")
+    other.sql("DROP VIEW poor")
+    commit(other)
+
+
+def test_a_batch_that_is_there_already_is_not_judged(spark, accounts):
+    unique = f"NO ROWS (SELECT id FROM {accounts} GROUP BY id HAVING count(*) > 1)"
+    replays = []
+    for _ in range(2):
+        with lakestep.transaction(spark, batch=("judged once", 3)) as txn:
+            spark.sql(f"INSERT INTO {accounts} VALUES (7, 'x', 7)")
+            txn.check("unique", spark.sql(unique.removeprefix("NO ROWS")), now=True)
+            spark.sql(f"ASSERT {unique}")
+            replays.append(txn.replays is not None)
+    block = f"""
+        BEGIN FOR BATCH 3 OF QUERY 'judged once';
+        INSERT INTO {accounts} VALUES (7, 'x', 7);
+        ASSERT {unique} IMMEDIATE; ASSERT {unique};
+        COMMIT
+    """
+    spark.sql(block)
+    assert replays == [False, True]
+    assert spark.table(accounts).count() == 3
+
+
+def test_what_a_name_stands_for_at_commit_is_looked_at_again(spark, accounts, tmp_path):
+    files = str(tmp_path / "files")
+    spark.range(1).write.parquet(files)
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW looked_at AS SELECT * FROM {accounts}")
+    begin(spark)
+    spark.sql(f"DELETE FROM {accounts}")
+    spark.sql("ASSERT NO ROWS (SELECT * FROM looked_at WHERE id < 0)")
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW looked_at AS SELECT * FROM parquet.`{files}`")
+    with refused("LAKESTEP_ASSERTION_INVALID", "42601"):
+        spark.sql("COMMIT")
+    with refused("LAKESTEP_TRANSACTION_FAILED", "25P02"):
+        spark.sql(f"SELECT * FROM {accounts}").collect()
+    rollback(spark)
+    spark.sql("DROP VIEW looked_at")
+    assert sums(spark, accounts) == [50, 50]
+
+
+def test_rows_of_before_cannot_be_asserted(spark, accounts):
+    held = spark.sql("SHOW TABLES")
+    with lakestep.transaction(spark) as txn:
+        with refused("LAKESTEP_ASSERTION_INVALID"):
+            txn.check("none", held)
+        txn.check("comment", "1 = 1 -- it holds", now=True)
+    assert txn.entry is None

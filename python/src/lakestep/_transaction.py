@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lakestep import _errors, _session
 from lakestep._savepoint import Savepoint
-from lakestep._sql import literal, quoted
+from lakestep._sql import for_batch, literal, quoted
 
 if TYPE_CHECKING:
     from typing import TypeGuard
@@ -109,25 +109,26 @@ class Transaction:
                 "LAKESTEP_TRANSACTION_NOT_OPEN", operation="commit()", transaction=self._id
             )
         try:
-            row = self._spark.sql("COMMIT").collect()[0]
-        except _errors.AssertionFailedError as failure:
-            failure.failures = self._failed_assertions()
-            if self._spark.conf.get(OPEN, None) == self._id:
+            self._entry = self._spark.sql("COMMIT").collect()[0]["entry"]
+        except BaseException as failure:
+            if isinstance(failure, _errors.AssertionFailedError) and self._is_current():
                 self._is_open = True
-            raise
-        except Exception as failure:
-            # A failed COMMIT refuses every further statement until ROLLBACK, which then changes
-            # nothing on storage, also when the outcome is not known.
+                failure.failures = self._failed_assertions()
+                raise
+            # A failed COMMIT refuses all until ROLLBACK, which then changes nothing on storage.
             roll_back_after(self._spark, failure)
+            if isinstance(failure, _errors.AssertionFailedError):
+                failure.failures = self._failed_assertions()
             if not _is_applied(failure):
                 raise
             self._replays = int(failure.getMessageParameters()["entry"])
             _log.warning("Another client has committed the same batch: %s", failure)
-            return
         finally:
             if not self._is_open:
                 self._drop_views()
-        self._entry = row["entry"]
+
+    def _is_current(self) -> bool:
+        return self._spark.conf.get(OPEN, None) == self._id
 
     def rollback(self) -> None:
         """Drop all changes; the tables were never touched.
@@ -138,8 +139,8 @@ class Transaction:
             The transaction has ended already.
         """
         self._end("rollback()")
-        self._drop_views()
         self._spark.sql("ROLLBACK").collect()
+        self._drop_views()
 
     def check(
         self, name: str, holds: str | DataFrame, message: str | None = None, *, now: bool = False
@@ -185,14 +186,19 @@ class Transaction:
             holds.createOrReplaceTempView(view)
             self._views.append(view)
             asserted = f"NO ROWS (SELECT * FROM {view})"
-        statement = f"ASSERT {asserted} AS {quoted(name)}"
+        # On a line of its own, should the condition end in a comment.
+        statement = f"ASSERT {asserted}\n AS {quoted(name)}"
         if message is not None:
             statement += f" MESSAGE {literal(message)}"
         self._spark.sql(statement + " IMMEDIATE" * now).collect()
 
     def _drop_views(self) -> None:
         while self._views:
-            self._spark.catalog.dropTempView(self._views.pop())
+            view = self._views.pop()
+            try:
+                self._spark.catalog.dropTempView(view)
+            except Exception as failure:
+                _log.warning("The view %s of a check stays: %s", view, failure)
 
     def _failed_assertions(self) -> list[_errors.FailedAssertion]:
         return [
@@ -341,15 +347,15 @@ def transaction(
     if read_only:
         statement += " READ ONLY"
     if batch is not None:
-        statement += _for_batch(*batch)
+        statement += for_batch(*batch)
     txn = Transaction(spark, spark.sql(statement).collect()[0])
     try:
         yield txn
     except BaseException as failure:
         if txn.is_open:
             txn._end("rollback()")
-            txn._drop_views()
             roll_back_after(spark, failure)
+            txn._drop_views()
             if txn.replays is not None and isinstance(failure, Exception):
                 _log.warning(
                     "Entry %d holds this batch already; its function failed",
@@ -365,18 +371,12 @@ def transaction(
             # It stays open for those who would look at it, and nobody is left to.
             if txn.is_open:
                 txn._end("rollback()")
-                txn._drop_views()
                 roll_back_after(spark, failure)
+                txn._drop_views()
             raise
 
 
-def _for_batch(query: str | None, number: int) -> str:
-    if query is None:
-        return f" FOR BATCH {int(number)}"
-    return f" FOR BATCH {int(number)} OF QUERY {literal(query)}"
-
-
-def _is_applied(failure: Exception) -> TypeGuard[_errors.LakestepError]:
+def _is_applied(failure: BaseException) -> TypeGuard[_errors.LakestepError]:
     return (
         isinstance(failure, _errors.LakestepError)
         and failure.getCondition() == "LAKESTEP_CONFLICT.BATCH_APPLIED"

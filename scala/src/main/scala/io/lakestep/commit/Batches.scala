@@ -5,7 +5,7 @@ import io.lakestep.timeline.{
   Aborting, AppliedBatch, BatchKey, CommitEntry, Conflict, Rule, TimelineView
 }
 
-/** Step 15: a batch of a streaming query is committed once, and none before an earlier one. */
+/** Step 16: a batch of a streaming query is committed once, and none before an earlier one. */
 private[commit] object Batches {
 
   /**
@@ -36,19 +36,24 @@ private[commit] object Batches {
   def conflict(txn: BegunTransaction, view: TimelineView): Option[Conflict] = for {
     key <- txn.batch
     batch <- key.batch
-    conflict <- undecided(key, view).map(entry => told(Rule.InFlight, key, None, entry.number))
-      .orElse(view.batch(key.query).filter(a => a.batch >= batch || isOfAnother(key, a)).map { a =>
+    now = view.batch(key.query)
+    conflict <- undecided(key, view).map(e => told(Rule.InFlight, key, None, Some(e.number)))
+      .orElse(now.filter(a => a.batch >= batch || isOfAnother(key, a)).map { a =>
         val isSame = a.batch == batch && !isOfAnother(key, a)
-        told(if (isSame) Rule.BatchApplied else Rule.BatchBehind, key, Some(a.batch), a.entry)
+        told(if (isSame) Rule.BatchApplied else Rule.BatchBehind, key, Some(a.batch), Some(a.entry))
+      })
+      // Somebody has forgotten the query.
+      .orElse(txn.batchBefore.filter(_ => now.isEmpty).map { before =>
+        told(Rule.BatchBehind, key, Some(before), None)
       })
   } yield conflict
 
-  private def told(rule: Rule, key: BatchKey, batch: Option[Long], entry: Long) = Conflict(
+  private def told(rule: Rule, key: BatchKey, batch: Option[Long], entry: Option[Long]) = Conflict(
     rule,
     key.query,
     "",
     operation = batch.map(b => s"batch $b"),
-    entry = Some(entry)
+    entry = entry
   )
 
   /** Whether an entry is over the same query. */

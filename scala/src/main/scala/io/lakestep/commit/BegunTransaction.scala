@@ -24,6 +24,7 @@ final case class BeginRequest(
  * @param base what the entries of the snapshot left behind; of a query's, which may leave out
  *   unfinished entries of other tables, those of the finished prefix
  * @param replays the entry that has applied its batch already, so that nothing of it is committed
+ * @param batchBefore the batch of its query that was the newest at BEGIN
  * @param assertions what was found of them at COMMIT
  * @param countsReads whether what is known to be read counts at any level, as an assertion has read it
  */
@@ -39,6 +40,7 @@ final case class BegunTransaction(
     readOnly: Boolean,
     batch: Option[BatchKey] = None,
     replays: Option[Long] = None,
+    batchBefore: Option[Long] = None,
     assertions: Vector[AssertionOutcome] = Vector.empty,
     countsReads: Boolean = false) {
 

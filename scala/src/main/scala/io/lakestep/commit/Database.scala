@@ -94,7 +94,8 @@ final class Database private[lakestep] (
       request.isolation,
       request.readOnly,
       request.batch,
-      request.batch.flatMap(Batches.appliedAt(_, view))
+      request.batch.flatMap(Batches.appliedAt(_, view)),
+      request.batch.flatMap(key => view.batch(key.query)).map(_.batch)
     )
     if (!request.readOnly) {
       observer.beforeRequested(txn.id)
@@ -145,9 +146,8 @@ final class Database private[lakestep] (
    *
    * @param seen by path, the version that a reader has loaded before this call
    * @param notBelow by path, the newest version that the reader has met before
-   * @param names what the query has met as the names of its tables: when a transaction that the names do not
-   *   show has changed one of them since, its rows are not shown either, as far as these versions are
-   *   there and the reader has met none that is newer
+   * @param names what the query has met as the names of its tables: rows of who has changed one since are
+   *   not shown, as far as the versions before are there and the reader has met no newer ones
    * @return the versions to read; as seen for a table that does not belong to this timeline
    *
    * Condition: LAKESTEP_SNAPSHOT_BEHIND_SESSION, when what the reader has met stands above a part of
@@ -212,7 +212,7 @@ final class Database private[lakestep] (
     new QueryNames(timeline, names, timeline.known)
   }
 
-  /** The newest batch of a streaming query that is committed, as the timeline is now. */
+  /** The newest committed batch of a query, as the timeline is now. */
   def batch(query: String): Option[AppliedBatch] =
     if (timeline.existingId.isEmpty) None else timeline.refresh().batch(query)
 

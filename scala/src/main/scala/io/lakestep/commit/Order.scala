@@ -161,7 +161,13 @@ private[commit] final class Order(
   }
 
   private def batchConflict(work: ToOrder): Option[Conflict] =
-    if (safeguards.checksBatches) Batches.conflict(work.txn, timeline.known) else None
+    if (work.txn.batch.isEmpty || !safeguards.checksBatches) None
+    else {
+      // How what was helped has ended is not always known here.
+      val open = timeline.known.unfinished.filter(Batches.meets(work.txn, _)).map(_.number)
+      val view = if (open.isEmpty) timeline.known else timeline.refreshEnds(open)
+      Batches.conflict(work.txn, view)
+    }
 
   private def validate(work: ToOrder): Either[Conflict, Validated] =
     validate(work.txn, work.staged, work.reads, work.known)

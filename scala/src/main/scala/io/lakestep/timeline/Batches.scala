@@ -19,7 +19,9 @@ final case class AppliedBatches(byQuery: Map[String, AppliedBatch]) {
   def and(batches: Vector[BatchKey], entry: Long): AppliedBatches =
     AppliedBatches(batches.foldLeft(byQuery) {
       case (all, BatchKey(query, Some(batch), stream)) =>
-        all.updated(query, AppliedBatch(batch, stream, entry))
+        // Not every client knows the stream.
+        val known = stream.orElse(all.get(query).flatMap(_.stream))
+        all.updated(query, AppliedBatch(batch, known, entry))
       case (all, forgotten) => all - forgotten.query
     })
 }

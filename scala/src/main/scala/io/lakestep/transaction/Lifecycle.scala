@@ -6,7 +6,7 @@ import scala.util.control.NonFatal
 import org.apache.spark.sql.SparkSession
 
 import org.apache.spark.sql.delta.lakestep.{DeltaHousekeeping, SparkInternals, WarmOverlay}
-import io.lakestep.{Errors, LakestepConf}
+import io.lakestep.{Errors, LakestepConf, LakestepException}
 import io.lakestep.commit.{
   BeginRequest, CommitOutcome, IsolationLevel, TransactionEvent, TransactionModes
 }
@@ -168,25 +168,32 @@ object Lifecycle {
   }
 
   /**
-   * Asks the assertions of an open transaction, which stays open, or is rolled back, when one fails.
+   * Asks the assertions of an open transaction, which stays open, or is rolled back, when one does not hold.
+   * One that cannot be asked fails the COMMIT.
    *
    * Condition: LAKESTEP_ASSERTION_FAILED; or that of an assertion that cannot be asked.
    */
-  private def gate(session: SparkSession, transaction: Transaction): Unit =
-    try {
-      val judged = transaction.judge()
-      val all = transaction.assertions.judged ++ judged
-      if (all.nonEmpty) Transactions.judged(session, transaction, all)
-      Assertions.check(transaction.id, judged)
-    } catch {
-      case failure: Throwable =>
-        val keeps = LakestepConf.OnAssertionFailure.from(session.conf.getOption) == "keep"
-        if (!keeps) {
+  private def gate(session: SparkSession, transaction: Transaction): Unit = {
+    val judged =
+      try transaction.judge()
+      catch {
+        case failure: Throwable =>
+          Transactions.become(session, transaction, TransactionState.Committing)
+          try abandon(session, transaction)
+          finally Transactions.become(session, transaction, TransactionState.Failed)
+          throw failure
+      }
+    Transactions.judged(session, transaction, judged)
+    try Assertions.check(transaction.id, judged)
+    catch {
+      case failure: LakestepException =>
+        if (LakestepConf.OnAssertionFailure.from(session.conf.getOption) == "rollback") {
           try rollback(session)
           catch { case NonFatal(undo) => failure.addSuppressed(undo) }
         }
         throw failure
     }
+  }
 
   @tailrec
   private def commit(

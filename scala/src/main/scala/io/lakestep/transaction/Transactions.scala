@@ -41,7 +41,10 @@ object Transactions {
   private val openById = new ConcurrentHashMap[String, Transaction]
 
   private def slot(session: SparkSession): Slot = slots.synchronized {
-    slots.computeIfAbsent(session, _ => new Slot(None, Map.empty, Map.empty, None, "" -> Vector.empty))
+    slots.computeIfAbsent(
+      session,
+      _ => new Slot(None, Map.empty, Map.empty, None, "" -> Vector.empty)
+    )
   }
 
   def state(session: SparkSession): SessionState = own(session) match {

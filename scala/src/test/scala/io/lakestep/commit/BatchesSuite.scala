@@ -181,6 +181,27 @@ final class BatchesSuite extends AnyFunSuite {
     assert(isCommitted(s.applied(0)) && s.count() == 1)
   }
 
+  test("who has begun a batch when its query is forgotten does not commit it") {
+    val s = new Scene
+    val db = s.lake.client()
+    assert(isCommitted(s.applied(7)))
+    val open = s.begin(db, 8)
+    assert(isCommitted(s.forget(s.lake.client())))
+    assert(conflict(s.commit(db, open, "B")) == Rule.BatchBehind)
+    assert(isCommitted(s.applied(0)))
+  }
+
+  test("a stream is known also after a client that did not know it") {
+    val s = new Scene
+    val db = s.lake.client()
+    assert(isCommitted(s.commit(db, s.begin(db, 0, stream = Some("one")))))
+    assert(isCommitted(s.applied(1)))
+    for (client <- Seq(db, s.lake.client()))
+      assert(
+        error(s.begin(client, 1, stream = Some("other"))) == "LAKESTEP_BATCH_OF_ANOTHER_QUERY"
+      )
+  }
+
   test("what was only read does not keep a batch from being remembered") {
     val s = new Scene
     val db = s.lake.client()

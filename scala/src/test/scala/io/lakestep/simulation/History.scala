@@ -445,6 +445,8 @@ object History {
   private val MostSteps = 120
 
   private val Expected = Set(
+    "LAKESTEP_BATCH_BEHIND",
+    "LAKESTEP_BATCH_IN_FLIGHT",
     "LAKESTEP_STORE_READ_FAILED",
     "LAKESTEP_STORE_WRITE_FAILED",
     "LAKESTEP_OUTCOME_UNKNOWN",

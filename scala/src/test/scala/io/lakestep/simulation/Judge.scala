@@ -46,7 +46,28 @@ final class Judge(
     world.snapshots.foreach(snapshot)
     world.queries.foreach(query)
     names.foreach(_.judge())
+    timelines.foreach(batches)
   }
+
+  /** A batch is committed once, and none before an earlier one; of one that is not, nobody is told so. */
+  private def batches(timeline: TrueTimeline): Unit = {
+    val all = completedBatches(timeline.root)
+    if (all.nonEmpty) world.counts.event("committed batch", all.size.toLong)
+    for (((entry, batch), (next, later)) <- all.zip(all.drop(1)) if later <= batch)
+      violated(s"BATCH $batch of entry $entry is before $later of entry $next")
+    world.replays.filter(_.root == timeline.root).foreach { replay =>
+      world.counts.event("replayed batch")
+      if (!all.contains(replay.entry -> replay.batch))
+        violated(s"BATCH $replay, and $all are committed")
+    }
+  }
+
+  private def completedBatches(root: String): Vector[(Long, Long)] = for {
+    timeline <- timelines if timeline.root == root
+    e <- timeline.entries if e.isCompleted
+    c <- Vector(e.entry).collect { case c: CommitEntry => c }
+    batch <- c.batches.flatMap(_.batch)
+  } yield c.number -> batch
 
   private val names: Option[NamesJudge] =
     timelines.find(_.root == History.MainRoot).filter(_ => world.metastores.nonEmpty)
@@ -404,7 +425,12 @@ final class Judge(
   private def needless(a: Attempt, conflict: Conflict): Unit = {
     if (conflict.rule == Rule.SameRows) world.counts.event("answer same rows")
     if (conflict.rule == Rule.NameChanged) names.foreach(_.needless(a, conflict))
-    else if (!conflictedBefore(a) && !wasCleaned(a, conflict) && !wasDropped(a))
+    else if (Set[Rule](Rule.BatchApplied, Rule.BatchBehind)(conflict.rule)) {
+      val isSo = completedBatches(a.root).exists { case (entry, batch) =>
+        conflict.entry.contains(entry) && a.batch.exists(_ <= batch)
+      }
+      if (!isSo) violated(s"NEEDLESS ${a.transaction} was told $conflict, of its batch ${a.batch}")
+    } else if (!conflictedBefore(a) && !wasCleaned(a, conflict) && !wasDropped(a))
       violated(s"NEEDLESS ${a.transaction} was told $conflict, and nothing conflicts")
   }
 

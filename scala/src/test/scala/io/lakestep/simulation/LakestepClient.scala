@@ -9,7 +9,7 @@ import io.lakestep.commit.{
   BeginRequest, BegunTransaction, CommitOutcome, Database, IsolationLevel, ReadNames
 }
 import io.lakestep.log.{AddFile, RemoveFile, TableLog, TableRef}
-import io.lakestep.timeline.{Conflict, NameChange, NameKey}
+import io.lakestep.timeline.{BatchKey, Conflict, NameChange, NameKey}
 
 /**
  * One session of ours: begins, pins, stages and commits as a Spark session does, through the
@@ -59,10 +59,15 @@ final class LakestepClient(
     }
     val more = Option.when(random.nextInt(4) == 0)(Statement(tables.head, writes = true))
     val from = world.scheduler.step
-    val txn = begun(begin(readOnly = false, isolation), first ++ more)
+    // As a driver of a stream does, or a second one, or one that has lost its checkpoint.
+    val batch = Option.when(random.nextInt(4) == 0)(world.batches(root) + random.nextInt(2))
+    val txn = begun(begin(readOnly = false, isolation, batch), first ++ more)
     val isKept = txn.run(0)
     saw(txn, from)
-    if (isKept && random.nextInt(20) > 0) {
+    val replays = txn.txn.replays
+    for (entry <- replays; number <- batch)
+      world.saw(SeenReplay(client.name, root, number, entry))
+    if (isKept && replays.isEmpty && random.nextInt(20) > 0) {
       commit(txn, reruns = 2)
       ()
     } else {
@@ -249,9 +254,13 @@ final class LakestepClient(
     files.foreach(f => client.delete(TableRef(table).dataFile(f)))
   }
 
-  private def begin(readOnly: Boolean, isolation: IsolationLevel): BegunTransaction = {
+  private def begin(
+      readOnly: Boolean,
+      isolation: IsolationLevel,
+      batch: Option[Long] = None): BegunTransaction = {
+    val key = batch.map(b => BatchKey("q", Some(b)))
     val begun = database.begin(
-      BeginRequest(None, "user", client.name, isolation, readOnly, notBefore = seenEntry)
+      BeginRequest(None, "user", client.name, isolation, readOnly, notBefore = seenEntry, key)
     )
     sawEntry(begun.snapshot)
     begun
@@ -281,7 +290,8 @@ final class LakestepClient(
       reads.map(r => r.name -> r.pin).toMap,
       txn.txn.snapshot,
       changes,
-      readNames
+      readNames,
+      txn.txn.batch.flatMap(_.batch)
     )
     world.tries(attempt)
     val answer =
@@ -296,6 +306,8 @@ final class LakestepClient(
     val goesOn = answer match {
       case c: CommitOutcome.Committed =>
         seenEntry = seenEntry.max(c.entry.number)
+        for (batch <- attempt.batch)
+          world.batches = world.batches.updated(root, world.batches(root).max(batch))
         seenVersions = seenVersions ++ c.published.collect {
           case (t, slots) if slots.nonEmpty => Alias.real(t.uri) -> slots.last
         }

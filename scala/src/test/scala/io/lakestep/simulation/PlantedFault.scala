@@ -126,6 +126,7 @@ object PlantedFault {
     ),
     without("W37 the rows of a query are newer than its names", "NAMES")(
       _.copy(readsRowsWithNames = false)
-    )
+    ),
+    without("W38 no look for who has applied a batch", "BATCH")(_.copy(checksBatches = false))
   )
 }

@@ -47,6 +47,7 @@ final case class PlannedWrite(
  * @param reads versions of tables that it depends on and does not write
  * @param names what it changes names of
  * @param readNames names that it depends on
+ * @param batch of the query that it applies
  */
 final class Attempt(
     val client: String,
@@ -56,7 +57,8 @@ final class Attempt(
     val reads: Map[String, Long],
     val snapshot: Long,
     val names: Vector[NameChange],
-    val readNames: Set[NameKey]) {
+    val readNames: Set[NameKey],
+    val batch: Option[Long]) {
   var answer: Option[CommitOutcome] = None
   var answeredAt: Int = Int.MaxValue
 
@@ -76,6 +78,9 @@ final case class SeenSnapshot(
     mayWrite: Boolean,
     entry: Long,
     pins: Map[String, Long])
+
+/** The entry that is said to have applied a batch. */
+final case class SeenReplay(client: String, root: String, batch: Long, entry: Long)
 
 /** What a query outside a transaction read. */
 final case class SeenQuery(

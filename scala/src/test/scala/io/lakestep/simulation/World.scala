@@ -25,7 +25,11 @@ final class World(
   private val asked = mutable.ArrayBuffer.empty[SeenQuery]
   private val told = mutable.ArrayBuffer.empty[SeenStatus]
   private val resolved = mutable.ArrayBuffer.empty[SeenNames]
+  private val replayed = mutable.ArrayBuffer.empty[SeenReplay]
   private var tokens = 0
+
+  /** By root, the newest batch of its one query of which a client was told that it is committed. */
+  var batches: Map[String, Long] = Map.empty.withDefaultValue(0L)
 
   /** Where names are; none in a history without names. */
   var metastores: Vector[SimulatedMetastore] = Vector.empty
@@ -83,6 +87,8 @@ final class World(
   def saw(query: SeenQuery): Unit = asked += query
   def saw(status: SeenStatus): Unit = told += status
   def saw(names: SeenNames): Unit = resolved += names
+  def saw(replay: SeenReplay): Unit = replayed += replay
+  def replays: Seq[SeenReplay] = replayed.toSeq
   def seenNames: Seq[SeenNames] = resolved.toSeq
   def statuses: Seq[SeenStatus] = told.toSeq
   def snapshots: Seq[SeenSnapshot] = seen.toSeq

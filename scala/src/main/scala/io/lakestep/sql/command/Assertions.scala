@@ -4,9 +4,7 @@ import scala.util.Try
 
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, VariableReference}
-import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan}
-import org.apache.spark.sql.execution.datasources.LogicalRelation
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+import org.apache.spark.sql.catalyst.plans.logical.{Command, LeafNode, LogicalPlan}
 import org.apache.spark.sql.types.{ArrayType, BooleanType, StringType}
 
 import org.apache.spark.sql.delta.lakestep.{DeltaReference, SparkInternals}
@@ -35,17 +33,19 @@ final case class AssertStatement(
     val parsed = session.sessionState.sqlParser.parsePlan(query)
     val analyzed = SparkInternals.analyzed(session, parsed)
     check(analyzed)
-    // A variable of a script may be gone by then: its value of now counts. Names count as they are then.
+    // A variable of a script may be gone by then. Names count as they are then.
     val plan = if (hasVariables(analyzed)) analyzed else parsed
     val called = name.getOrElse(s"assertion ${transaction.assertions.count + 1}")
-    val assertion =
-      Assertion(
-        called,
-        text,
-        message,
-        () => if (noRows) rows(session, plan) else value(session, plan)
-      )
-    if (isImmediate) judgeNow(session, transaction, assertion) else transaction.asserts(assertion)
+    val assertion = Assertion(called, text, message, () => judge(session, plan))
+    // What it has applied was asked then.
+    if (transaction.begun.replays.isEmpty)
+      if (isImmediate) judgeNow(session, transaction, assertion) else transaction.asserts(assertion)
+  }
+
+  /** What stands for a name may be something else by now. */
+  private def judge(session: SparkSession, plan: LogicalPlan): Option[Seq[String]] = {
+    check(SparkInternals.analyzed(session, plan))
+    if (noRows) rows(session, plan) else value(session, plan)
   }
 
   private def judgeNow(
@@ -65,8 +65,7 @@ final case class AssertStatement(
     analyzed.collectWithSubqueries {
       case command: Command => invalid(s"${command.nodeName} is no query")
       case node if !node.deterministic => invalid("it may give another answer each time")
-      case relation @ (_: LogicalRelation | _: DataSourceV2Relation)
-          if DeltaReference.in(relation).isEmpty =>
+      case leaf: LeafNode if !Fixed(leaf.nodeName) && DeltaReference.in(leaf).isEmpty =>
         invalid("it reads what is no Delta table, whose changes nobody could notice")
     }
     if (!noRows && analyzed.schema.map(_.dataType) != Seq(BooleanType))
@@ -78,6 +77,17 @@ private[sql] object AssertStatement {
 
   /** How many rows are told. */
   private val MostRows = 10
+
+  /** What holds its own rows, or those of another part of the query. */
+  private val Fixed =
+    Set(
+      "OneRowRelation",
+      "LocalRelation",
+      "Range",
+      "EmptyRelation",
+      "CTERelationRef",
+      "UnionLoopRef"
+    )
 
   private def hasVariables(analyzed: LogicalPlan): Boolean = analyzed.collectWithSubqueries {
     case node if node.expressions.exists(_.exists(_.isInstanceOf[VariableReference])) => ()
