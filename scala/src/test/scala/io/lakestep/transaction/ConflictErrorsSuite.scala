@@ -22,6 +22,7 @@ final class ConflictErrorsSuite extends AnyFunSuite {
   private val cases: Seq[Conflict] = Rule.all.map {
     case rule @ (Rule.Aborted | Rule.CommitTimeout) => Conflict.overEntry(rule, 12L)
     case rule @ (Rule.TableGone | Rule.LogCleanedUp | Rule.FileGone) => over.copy(rule = rule)
+    case rule @ Rule.BatchApplied => withCommit.copy(rule = rule, entry = Some(12L))
     case rule => withCommit.copy(rule = rule)
   } :+ withCommit.copy(rule = Rule.Other("stricter"))
 
