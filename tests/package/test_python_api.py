@@ -439,3 +439,30 @@ def test_block_with_parameters_commits_once_however_often_it_is_looked_at(spark,
     assert frame.columns == ["max(id)"]
     assert [frame.collect()[0][0] for _ in range(2)] == [3, 3]
     assert rows(spark, name) == [*ROWS, (3, "c")]
+
+
+def test_each_batch_of_a_stream_counts_once(spark, table, tmp_path):
+    source, one, two = table("fed_from"), table("fed_first", ()), table("fed_second", ())
+    checkpoint = tmp_path / "checkpoint"
+
+    def load(batch, _):
+        batch.write.format("delta").mode("append").saveAsTable(one)
+        batch.createOrReplaceTempView("batch")
+        batch.sparkSession.sql(f"INSERT INTO {two} SELECT * FROM batch")
+
+    def run():
+        query = (
+            spark.readStream.table(source)
+            .writeStream.foreachBatch(lakestep.foreach_batch(load, query="fed"))
+            .option("checkpointLocation", str(checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        assert query.exception() is None
+        return spark.table(one).count(), spark.table(two).count()
+
+    assert run() == (2, 2)
+    for name in ("0", ".0.crc"):
+        (checkpoint / "commits" / name).unlink()
+    assert run() == (2, 2)

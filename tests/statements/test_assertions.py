@@ -337,6 +337,7 @@ def test_what_a_name_stands_for_at_commit_is_looked_at_again(spark, accounts, tm
     assert sums(spark, accounts) == [50, 50]
 
 
+@pytest.mark.classic
 def test_rows_of_before_cannot_be_asserted(spark, accounts):
     held = spark.sql("SHOW TABLES")
     with lakestep.transaction(spark) as txn:
