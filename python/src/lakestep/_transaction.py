@@ -111,12 +111,11 @@ class Transaction:
         try:
             self._entry = self._spark.sql("COMMIT").collect()[0]["entry"]
         except BaseException as failure:
-            if isinstance(failure, _errors.AssertionFailedError) and self._is_current():
-                self._is_open = True
-                failure.failures = self._failed_assertions()
-                raise
-            # A failed COMMIT refuses all until ROLLBACK, which then changes nothing on storage.
-            roll_back_after(self._spark, failure)
+            is_failed = isinstance(failure, _errors.AssertionFailedError)
+            self._is_open = is_failed and self._spark.conf.get(OPEN, None) == self._id
+            if not self._is_open:
+                # COMMIT refuses all until ROLLBACK, which then changes nothing on storage.
+                roll_back_after(self._spark, failure)
             if isinstance(failure, _errors.AssertionFailedError):
                 failure.failures = self._failed_assertions()
             if not _is_applied(failure):
@@ -126,9 +125,6 @@ class Transaction:
         finally:
             if not self._is_open:
                 self._drop_views()
-
-    def _is_current(self) -> bool:
-        return self._spark.conf.get(OPEN, None) == self._id
 
     def rollback(self) -> None:
         """Drop all changes; the tables were never touched.
@@ -191,6 +187,12 @@ class Transaction:
         if message is not None:
             statement += f" MESSAGE {literal(message)}"
         self._spark.sql(statement + " IMMEDIATE" * now).collect()
+
+    def _give_up(self, failure: BaseException) -> None:
+        """Roll back after a failure, to which it is noted if that fails, too."""
+        self._end("rollback()")
+        roll_back_after(self._spark, failure)
+        self._drop_views()
 
     def _drop_views(self) -> None:
         while self._views:
@@ -255,8 +257,7 @@ class Transaction:
                 except Exception as error:
                     # What the body did must not be committed.
                     _add_note(failure, f"ROLLBACK TO failed, so all was rolled back: {error}")
-                    self._end("rollback()")
-                    roll_back_after(self._spark, failure)
+                    self._give_up(failure)
             raise
         if self._is_open:
             point._release()
@@ -353,9 +354,7 @@ def transaction(
         yield txn
     except BaseException as failure:
         if txn.is_open:
-            txn._end("rollback()")
-            roll_back_after(spark, failure)
-            txn._drop_views()
+            txn._give_up(failure)
             if txn.replays is not None and isinstance(failure, Exception):
                 _log.warning(
                     "Entry %d holds this batch already; its function failed",
@@ -370,9 +369,7 @@ def transaction(
         except BaseException as failure:
             # It stays open for those who would look at it, and nobody is left to.
             if txn.is_open:
-                txn._end("rollback()")
-                roll_back_after(spark, failure)
-                txn._drop_views()
+                txn._give_up(failure)
             raise
 
 

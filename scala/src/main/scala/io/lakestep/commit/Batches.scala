@@ -1,9 +1,7 @@
 package io.lakestep.commit
 
 import io.lakestep.Errors
-import io.lakestep.timeline.{
-  Aborting, AppliedBatch, BatchKey, CommitEntry, Conflict, Rule, TimelineView
-}
+import io.lakestep.timeline.{AppliedBatch, BatchKey, CommitEntry, Conflict, Rule, TimelineView}
 
 /** Step 16: a batch of a streaming query is committed once, and none before an earlier one. */
 private[commit] object Batches {
@@ -62,12 +60,11 @@ private[commit] object Batches {
 
   /** What may still be committed. */
   private def undecided(key: BatchKey, view: TimelineView): Option[CommitEntry] =
-    view.after(view.finished).filterNot(s =>
-      s.isFinished || s.outcome.exists(_.isInstanceOf[Aborting])
-    )
-      .map(_.entry).collectFirst {
-        case c: CommitEntry if c.batches.exists(_.query == key.query) => c
-      }
+    view.after(
+      view.finished
+    ).filterNot(s => s.isFinished || s.isAborting).map(_.entry).collectFirst {
+      case c: CommitEntry if c.batches.exists(_.query == key.query) => c
+    }
 
   private def isOfAnother(key: BatchKey, applied: AppliedBatch) =
     applied.stream.exists(other => key.stream.exists(_ != other))

@@ -6,8 +6,8 @@ import io.lakestep.{Json, LakestepException}
 import io.lakestep.log.TableRef
 import io.lakestep.storage.CanonicalPath
 import io.lakestep.timeline.{
-  Aborting, CommitEntry, Conflict, EntryStatus, Making, NameChange, NameKey, NamedObject, Purge,
-  Rule, TimelineSnapshot, TimelineView
+  CommitEntry, Conflict, EntryStatus, Making, NameChange, NameKey, NamedObject, Purge, Rule,
+  TimelineSnapshot, TimelineView
 }
 
 /**
@@ -94,7 +94,7 @@ private[commit] final class Names(env: Environment, late: LateNames) {
   private def isAborting(status: EntryStatus): Boolean = {
     val known =
       if (status.outcome.isDefined) status else timeline.status(status.entry.number)
-    known.outcome.exists(_.isInstanceOf[Aborting])
+    known.isAborting
   }
 
   /**

@@ -216,6 +216,9 @@ final case class EntryStatus(
 
   def isCompleted: Boolean = outcome.exists(_.isInstanceOf[Completed])
 
+  /** Whether it is, or was, rolled back. */
+  def isAborting: Boolean = outcome.exists(_.isInstanceOf[Aborting])
+
   /** With what another reading of the same entry knows of its end in addition. */
   def withEndOf(other: EntryStatus): EntryStatus = copy(
     outcome = outcome.orElse(other.outcome),

@@ -2,7 +2,7 @@ package io.lakestep.sql.command
 
 import scala.util.Try
 
-import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, VariableReference}
 import org.apache.spark.sql.catalyst.plans.logical.{Command, LeafNode, LogicalPlan}
 import org.apache.spark.sql.types.{ArrayType, BooleanType, StringType}
@@ -44,8 +44,9 @@ final case class AssertStatement(
 
   /** What stands for a name may be something else by now. */
   private def judge(session: SparkSession, plan: LogicalPlan): Option[Seq[String]] = {
-    check(SparkInternals.analyzed(session, plan))
-    if (noRows) rows(session, plan) else value(session, plan)
+    val frame = SparkInternals.frame(session, plan)
+    check(frame.queryExecution.analyzed)
+    if (noRows) rows(frame) else value(frame)
   }
 
   private def judgeNow(
@@ -93,17 +94,17 @@ private[sql] object AssertStatement {
     case node if node.expressions.exists(_.exists(_.isInstanceOf[VariableReference])) => ()
   }.nonEmpty
 
-  private def value(session: SparkSession, plan: LogicalPlan): Option[Seq[String]] = {
-    val answers = SparkInternals.frame(session, plan).collect().toSeq
+  private def value(frame: DataFrame): Option[Seq[String]] = {
+    val answers = frame.collect().toSeq
     Option.unless(answers.size == 1 && !answers.head.isNullAt(0) && answers.head.getBoolean(0)) {
       answers.map(row => if (row.isNullAt(0)) "NULL" else row.get(0).toString)
     }
   }
 
-  private def rows(session: SparkSession, plan: LogicalPlan): Option[Seq[String]] = {
+  private def rows(frame: DataFrame): Option[Seq[String]] = {
     val most = MostRows
     // Not by LIMIT, which would count as if the whole table had been read.
-    val found = SparkInternals.frame(session, plan).rdd.mapPartitions(_.take(most)).collect()
+    val found = frame.rdd.mapPartitions(_.take(most)).collect()
     Option.when(found.nonEmpty)(found.toSeq.take(most).map(row =>
       Try(row.json).getOrElse(row.toString)
     ))

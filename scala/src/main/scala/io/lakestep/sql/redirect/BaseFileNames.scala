@@ -107,11 +107,9 @@ final case class BaseInputFiles(session: SparkSession) extends Rule[LogicalPlan]
         case _ => scan
       }
   }
-
 }
 
 object BaseInputFiles {
-
   private val Named = "lakestep.files"
 
   private final class NamesBaseFiles(index: PreparedDeltaFileIndex)
