@@ -57,7 +57,7 @@ FORMAT := scalafmtCheckAll scalafmtSbtCheck
 OF_LINE := 'testOnly *.CommandCatalogueSuite *.TransactionGuardSuite *.GrammarSuite *.ExtensionOrderSuite \
   *.RuntimeContractSuite *.BaseTransactionBackstopSuite'
 
-.PHONY: setup quick test test-all test-line test-lines test-pyspark test-scala test-python test-connect test-long \
+.PHONY: setup quick test test-all test-older test-line test-lines test-pyspark test-scala test-python test-connect test-long \
   check check-python check-model demo bench bench-quick flames wheel docs
 
 setup: $(VENV)/installed
@@ -131,16 +131,18 @@ quick-python: check-python
 test: $(DRIVERS)
 	rm -rf $(REPORTS)
 	$(MAKE) -j 2 test-scala test-python
-	$(MAKE) test-connect
-	$(MAKE) test-line PYSPARK=$(IN_TURN)
+	$(MAKE) -j 2 test-connect test-older
 	$(BIN)/python tests/slowest.py $(REPORTS)
 
-# All quarters of the large matrices.
+# All slices of the large matrices.
 test-all:
 	LAKESTEP_TEST_SLICE=all $(MAKE) test
 
 test-scala:
 	$(SBT) test
+
+test-older:
+	$(MAKE) test-line PYSPARK=$(IN_TURN)
 
 # What can be otherwise in another line, in minutes.
 test-line: $(VENV)/installed $(TEST_JAR) $(ARCHIVE)

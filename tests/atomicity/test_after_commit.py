@@ -9,7 +9,7 @@ from transactions import begin, commit
 pytestmark = [
     pytest.mark.classic,
     pytest.mark.usefixtures("no_transaction_left"),
-    pytest.mark.sliced("transaction/AfterCommit", "engine room"),
+    pytest.mark.sliced,
 ]
 
 AUTO_COMPACT = "delta.autoOptimize.autoCompact"

@@ -17,7 +17,7 @@ from lake import Lake, append
 from lakestep import _build
 from transactions import is_one_of
 
-pytestmark = pytest.mark.sliced("commit/Bindings", "storage", "timeline")
+pytestmark = pytest.mark.sliced
 
 BEFORE = [(1, "old"), (2, "old")]
 AFTER = [(1, "new"), (2, "old")]

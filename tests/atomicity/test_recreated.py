@@ -5,7 +5,7 @@ from pyspark.errors import PySparkException
 
 from transactions import is_one_of
 
-pytestmark = pytest.mark.sliced("commit/Bindings", "commit/Pin")
+pytestmark = pytest.mark.sliced
 
 ROWS = [(1, "a"), (2, "b")]
 

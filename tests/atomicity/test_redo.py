@@ -11,9 +11,7 @@ from deltalake.schema import PrimitiveType
 from driver import TIMEOUT_S, DriverError
 from lake import Lake, append
 
-pytestmark = pytest.mark.sliced(
-    "commit/Reruns", "sql/run", "transaction/Redo", "transaction/UnseenStatements"
-)
+pytestmark = pytest.mark.sliced
 
 UPDATE = "UPDATE {} SET v = concat(v, '+') WHERE id = 1"
 INSERT = "INSERT INTO {} VALUES (3, 'own')"

@@ -96,7 +96,7 @@ READS = {
 }
 
 
-@pytest.mark.sliced("sql/read", "log/RowFilter")
+@pytest.mark.sliced
 @pytest.mark.parametrize("row", ["5, 'a'", "500, 'b'"])
 @pytest.mark.parametrize("read", READS)
 def test_read_set_is_what_was_read(spark, other_session, shared_wide, read, row):

@@ -72,7 +72,7 @@ def layouts():
         yield pytest.param(tables, level, marks=marks, id=f"{tables}-{level}")
 
 
-@pytest.mark.sliced("commit/ConflictCheck", "commit/Pins")
+@pytest.mark.sliced
 @pytest.mark.parametrize(("tables", "level"), list(layouts()))
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_script(drivers, tmp_path, script, tables, level):

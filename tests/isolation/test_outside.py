@@ -4,9 +4,7 @@ import pytest
 
 from lake import Lake, append, rewrite
 
-pytestmark = pytest.mark.sliced(
-    "commit/ConsistentRead", "commit/Helping", "commit/ReadPoint", "sql/read", "sql/run"
-)
+pytestmark = pytest.mark.sliced
 
 UPDATE = "UPDATE {} SET v = 'new' WHERE id = 1"
 OLD, NEW = ("old", "old"), ("new", "new")

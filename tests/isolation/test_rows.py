@@ -12,7 +12,7 @@ from transactions import commit, refused, rollback
 pytestmark = [
     pytest.mark.classic,
     pytest.mark.usefixtures("no_transaction_left"),
-    pytest.mark.sliced("commit/RowMerge", "log"),
+    pytest.mark.sliced,
 ]
 
 ROWS = 12

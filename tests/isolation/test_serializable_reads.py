@@ -60,7 +60,7 @@ def run(session, *statements):
         session.sql(statement).collect()
 
 
-@pytest.mark.sliced("sql/read", "log/RowFilter")
+@pytest.mark.sliced
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
 def test_change_of_what_was_read_is_a_conflict(spark, other, tables, read):
     run(spark, "BEGIN ISOLATION LEVEL SERIALIZABLE", read.format(**tables))

@@ -16,7 +16,7 @@ def other(spark):
     return spark.newSession()
 
 
-@pytest.mark.sliced("catalog", "names")
+@pytest.mark.sliced
 @pytest.mark.parametrize("name", CASES)
 def test_a_name_is_changed_by_commit_or_never(spark, other, tmp_path, name):
     case = CASES[name]

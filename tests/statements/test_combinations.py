@@ -20,7 +20,7 @@ from transactions import begin, commit, condition_of, refused, rollback
 pytestmark = [
     pytest.mark.classic,
     pytest.mark.usefixtures("no_transaction_left"),
-    pytest.mark.sliced("log"),
+    pytest.mark.sliced,
 ]
 
 
@@ -79,7 +79,7 @@ KINDS = [
     "many_features",
 ]
 
-# What `make test` takes its quarter of; the whole is for test-long.
+# What `make test` takes its slice of; the whole is for test-long.
 FEW = {*FILES, "feed", "no_feed", "row_tracking"}
 SMALL = [
     (kind, pair)

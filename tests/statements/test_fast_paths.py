@@ -14,7 +14,7 @@ from transactions import abandon, begin, commit, flush, rollback
 pytestmark = [
     pytest.mark.classic,
     pytest.mark.usefixtures("no_transaction_left"),
-    pytest.mark.sliced("engine room", "overlay"),
+    pytest.mark.sliced,
 ]
 
 REUSE = "spark.lakestep.reuseSnapshots"

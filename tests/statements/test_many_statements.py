@@ -14,7 +14,7 @@ from transactions import begin, commit, condition_of
 pytestmark = [
     pytest.mark.classic,
     pytest.mark.usefixtures("no_transaction_left"),
-    pytest.mark.sliced("log", "overlay"),
+    pytest.mark.sliced,
 ]
 
 INSERT = "INSERT INTO {t} (id, part, v, n) VALUES (51, 'a', 'x', 51), (52, 'm', 'y', 52)"

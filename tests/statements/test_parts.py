@@ -2,7 +2,7 @@
 
 import pytest
 
-pytestmark = pytest.mark.sliced("log", "commit")
+pytestmark = pytest.mark.sliced
 
 STATEMENTS = ("UPDATE {} SET v = 'new' WHERE id = 1", "INSERT INTO {} VALUES (3, 'new')")
 OLD, NEW = [(1, "old"), (2, "old")], [(1, "new"), (2, "old"), (3, "new")]

@@ -14,7 +14,7 @@ from transactions import begin, commit, rollback
 pytestmark = [
     pytest.mark.classic,
     pytest.mark.usefixtures("no_transaction_left"),
-    pytest.mark.sliced("catalog", "overlay/OverlayPath", "sql/redirect"),
+    pytest.mark.sliced,
 ]
 
 STATEMENTS = (

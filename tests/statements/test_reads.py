@@ -20,7 +20,7 @@ from transactions import begin, commit, condition_of, refused, rollback
 pytestmark = [
     pytest.mark.classic,
     pytest.mark.usefixtures("compiled", "no_transaction_left"),
-    pytest.mark.sliced("catalog", "sql/read", "sql/redirect", "transaction/ConflictErrors"),
+    pytest.mark.sliced,
 ]
 
 CHANGES = {"f": ("insert_values", "update"), "d": ("delete", "add_column")}

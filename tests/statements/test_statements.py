@@ -59,7 +59,7 @@ def run(spark, statement, target):
     return None
 
 
-@pytest.mark.sliced("overlay", "sql/guard")
+@pytest.mark.sliced
 @pytest.mark.parametrize(("statement", "kind"), on_every_table())
 def test_statement_is_seen_then_rolled_back_then_committed_as_plain_delta_does(
     spark, arena, statement, kind
@@ -96,7 +96,7 @@ def test_statement_is_seen_then_rolled_back_then_committed_as_plain_delta_does(
         assert read_by_delta_rs(target.path) == expected.result()["view"]["rows"]
 
 
-@pytest.mark.sliced("overlay", "sql/guard")
+@pytest.mark.sliced
 @pytest.mark.parametrize(("statement", "kind"), failing())
 def test_failing_statement_leaves_the_state_before_it_and_the_transaction_commits(
     spark, arena, statement, kind

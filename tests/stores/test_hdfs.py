@@ -11,7 +11,7 @@ from hdfs import Hdfs
 from lake import Lake
 from process import Died
 
-pytestmark = pytest.mark.sliced("storage")
+pytestmark = pytest.mark.sliced
 
 UPDATE = "UPDATE {} SET v = 'new' WHERE id = 1"
 OLD, NEW, OTHER = (1, "old"), (1, "new"), (2, "old")

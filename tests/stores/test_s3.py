@@ -7,7 +7,7 @@ from driver import DriverError
 from process import Died
 from s3 import BUCKET, OLD_JARS, S3
 
-pytestmark = pytest.mark.sliced("storage")
+pytestmark = pytest.mark.sliced
 
 UPDATE = "UPDATE {} SET v = 'new' WHERE id = 1"
 OLD, NEW, OTHER = (1, "old"), (1, "new"), (2, "old")

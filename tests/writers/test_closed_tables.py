@@ -21,7 +21,7 @@ from transactions import begin, commit, refused, rollback
 pytestmark = [
     pytest.mark.classic,
     pytest.mark.usefixtures("no_transaction_left"),
-    pytest.mark.sliced("log/ForeignWriters", "sql/run"),
+    pytest.mark.sliced,
 ]
 
 CLOSE = "ALTER TABLE {} SET TBLPROPERTIES ('lakestep.foreignWriters' = 'forbid')"

@@ -35,7 +35,7 @@ STEPS = [
 ]
 
 
-@pytest.mark.sliced("commit/Publish")
+@pytest.mark.sliced
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("step", STEPS)
 def test_foreign_commit_between_any_two_steps_of_a_commit(drivers, tmp_path, step, change):
@@ -125,7 +125,7 @@ OURS = ["UPDATE {t} SET v = 'new' WHERE id = 1", "INSERT INTO {t} VALUES (9, 'ne
 
 
 @pytest.mark.classic
-@pytest.mark.sliced("commit/ConflictCheck")
+@pytest.mark.sliced
 @pytest.mark.parametrize("theirs", STATEMENTS)
 @pytest.mark.parametrize("ours", [0, 1], ids=["update", "insert"])
 def test_statement_of_plain_delta_under_a_transaction(

@@ -11,7 +11,7 @@ from kills import AFTER, BEFORE, kill_at, start_transaction
 from lake import FEATURE, Lake, append, header, is_fenced, rewrite
 from process import CallFailed
 
-pytestmark = pytest.mark.sliced("commit/Publish", "commit/Finish")
+pytestmark = pytest.mark.sliced
 
 MODE = "ALTER TABLE {} SET TBLPROPERTIES ('lakestep.foreignWriters' = 'reserve')"
 

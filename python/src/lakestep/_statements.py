@@ -34,10 +34,11 @@ _MODE = (
     "(?:ISOLATION LEVEL (?:SERIALIZABLE|SNAPSHOT|REPEATABLE READ|READ (?:UN)?COMMITTED)"
     "|READ ONLY|READ WRITE) "
 )
+_BATCH = r"FOR BATCH \w+ (?:OF QUERY ' )?"
 # Over the words of a statement, each with a blank after it: BEGIN that is not a script.
 _BEGIN = re.compile(
     rf"BEGIN (?:(?:TRANSACTION|WORK) )?(?:(?!(?:{_RESERVED}) )(?:\w+|`) )?"
-    rf"(?:{_MODE}(?:(?:, )?{_MODE})*)?"
+    rf"(?:{_MODE}(?:(?:, )?{_MODE})*)?(?:{_BATCH})?"
 )
 
 _QUERIES = {
