@@ -26,13 +26,9 @@ def chosen():
 
 
 def part(cases):
-    """The cases of the chosen slice: on a diagonal, so that no parameter is always in the same one."""
+    """The cases of the chosen slice; on a diagonal, as no parameter should be in one slice alone."""
     number = chosen()
-    return [
-        case
-        for i, case in enumerate(cases)
-        if number is None or (i + i // SLICES) % SLICES == number
-    ]
+    return [case for i, case in enumerate(cases) if number in (None, (i + i // SLICES) % SLICES)]
 
 
 def split(items):
