@@ -26,7 +26,7 @@ def chosen():
 
 
 def part(cases):
-    """The cases of the chosen slice; on a diagonal, as no parameter should be in one slice alone."""
+    """The cases of the chosen slice: on a diagonal, as no parameter may be in one slice alone."""
     number = chosen()
     return [case for i, case in enumerate(cases) if number in (None, (i + i // SLICES) % SLICES)]
 
