@@ -102,6 +102,18 @@ object LakestepConf {
     _.trim.toBoolean
   )
 
+  val CompactFiles: ConfKey[String] = ConfKey(
+    "spark.lakestep.commit.compactFiles",
+    "off",
+    "auto: COMMIT writes the small files that the transaction has added to a table as one for each " +
+      "partition, where they are together under 16 MiB. off: they are published as they are. As it was " +
+      "at BEGIN.",
+    _.trim.toLowerCase(java.util.Locale.ROOT) match {
+      case known @ ("off" | "auto") => known
+      case other => throw new IllegalArgumentException(s"$other is neither off nor auto")
+    }
+  )
+
   val Strategy: ConfKey[String] = ConfKey(
     "spark.lakestep.commit.conflictStrategy",
     "first-committer-wins",
@@ -163,6 +175,7 @@ object LakestepConf {
       AbortOnError,
       OnAssertionFailure,
       RequireTransaction,
+      CompactFiles,
       Strategy,
       PublishThreads,
       CheckpointInterval,

@@ -6,7 +6,7 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import io.lakestep.Json
-import io.lakestep.log.{LogCommit, TableRef}
+import io.lakestep.log.{LogCommit, SmallFiles, TableRef}
 import io.lakestep.timeline.TimelineCodec
 
 /**
@@ -29,9 +29,10 @@ private[commit] final class Commit(
       txn: BegunTransaction,
       tables: Seq[WrittenTable],
       reads: Seq[ReadTable],
-      names: TouchedNames): CommitOutcome = {
+      names: TouchedNames,
+      compaction: Compaction): CommitOutcome = {
     val staged =
-      try Right(stage(txn, tables.toVector))
+      try Right(stage(txn, tables.toVector, compaction.isOn))
       catch { case NonFatal(e) => Left(e) }
     val gone = staged.toSeq.flatten.collectFirst { case Left(conflict) => conflict }
     val written = staged.map(_.collect { case Right(s) if !s.changes.isEmpty => s })
@@ -42,12 +43,13 @@ private[commit] final class Commit(
       case (Left(cause), None) => throw cause
       case (Right(Vector()), None) if names.isEmpty && txn.batch.isEmpty =>
         CommitOutcome.NothingToCommit
-      case (Right(all), None) =>
+      case (Right(found), None) =>
         // What takes its own change back has still been read.
         val unchanged =
           staged.toSeq.flatten.collect { case Right(s) if s.changes.isEmpty => s.table }
         val read = reads.toVector ++ unchanged.flatMap(_.asRead)
-        stage.refuseOneLogTwice(all)
+        stage.refuseOneLogTwice(found)
+        val all = found.map(compacted(_, compaction))
         stage.persist(txn, all, first = () => timeline.refresh()) match {
           case Some(conflict) => CommitOutcome.Conflicted(conflict)
           case None =>
@@ -59,6 +61,16 @@ private[commit] final class Commit(
         }
     }
   }
+
+  private def compacted(staged: Staged, compaction: Compaction): Staged =
+    if (staged.small.isEmpty) staged
+    else {
+      val by = compaction(staged.table, staged.small)
+      SmallFiles.replace(staged.changes, staged.small, by).fold(staged) { changes =>
+        compaction.replaced(staged.table, staged.small, by)
+        staged.copy(changes = changes)
+      }
+    }
 
   private def publish(ordered: Ordered.Placed): CommitOutcome = {
     import ordered.entry

@@ -3,7 +3,7 @@ package io.lakestep.commit
 import scala.util.control.NonFatal
 
 import io.lakestep.{Clock, Errors, Ids}
-import io.lakestep.log.{DeletionVectors, MadeFiles, StateReader, TableRef}
+import io.lakestep.log.{DeletionVectors, StateReader, TableRef}
 import io.lakestep.storage.ObjectStores
 import io.lakestep.timeline.{
   AbortEntry, Aborting, AppliedBatch, AtOnce, CommitEntry, Completed, Conflict, DroppedTable,
@@ -41,6 +41,7 @@ final class Database private[lakestep] (
   private val reruns = new Reruns(env, pins, helping)
   private val consistentRead = new ConsistentRead(env, pins, names)
   private val aborts = new Aborts(env)
+  private val files = new StagedFiles(env)
   private val commits = new Commit(env, bindings, finish, names)
 
   /** The folder of the timeline; it tells databases of one process apart. */
@@ -170,6 +171,7 @@ final class Database private[lakestep] (
    * @param changes what is made of names once the transaction is committed
    * @param readNames names that it depends on (SERIALIZABLE)
    * @param purges dropped tables whose data are deleted then, by the caller
+   * @param compaction what small files are written by as fewer ones
    */
   def commit(
       txn: BegunTransaction,
@@ -177,10 +179,11 @@ final class Database private[lakestep] (
       reads: Seq[ReadTable] = Nil,
       changes: Vector[NameChange] = Vector.empty,
       readNames: Set[NameKey] = Set.empty,
-      purges: Vector[Purge] = Vector.empty): CommitOutcome = {
+      purges: Vector[Purge] = Vector.empty,
+      compaction: Compaction = Compaction.Off): CommitOutcome = {
     val outcome =
       if (txn.replays.isDefined) CommitOutcome.NothingToCommit
-      else commits(txn, tables, reads, TouchedNames(changes, readNames, purges))
+      else commits(txn, tables, reads, TouchedNames(changes, readNames, purges), compaction)
     outcome match {
       case CommitOutcome.NothingToCommit => discard(txn, tables.map(_.path))
       case _: CommitOutcome.Committed => options.afterwards(Seq(() => timeline.checkpoint()))
@@ -235,14 +238,22 @@ final class Database private[lakestep] (
     }
 
   /**
-   * ROLLBACK of a transaction that has no entry: removes its staged commits and its REQUESTED file,
-   * never a data file, once nothing else waits. Idempotent.
+   * ROLLBACK of a transaction that has no entry, and gets none any more: removes its staged commits and its
+   * REQUESTED file, once nothing else waits. Idempotent.
+   *
+   * @param made staged versions of tables, whose data files go first
    */
-  def discard(txn: BegunTransaction, tables: Seq[TableRef]): Unit = if (!txn.readOnly) {
+  def discard(
+      txn: BegunTransaction,
+      tables: Seq[TableRef],
+      made: Seq[(TableRef, Long)] = Nil): Unit = if (!txn.readOnly) {
     // Nobody takes it for open any more.
     try timeline.deleteRequested(txn.id)
     catch { case NonFatal(_) => () }
-    env.cleanUp(txn.id, tables)
+    val first = made.map { case (table, version) =>
+      () => madeBy(txn, table, Seq(version)).foreach(files.delete)
+    }
+    env.cleanUp(txn.id, tables, first)
   }
 
   /** Tells the listener; never throws. */
@@ -263,31 +274,16 @@ final class Database private[lakestep] (
    * have its name. Idempotent.
    */
   def dropStaged(txn: BegunTransaction, tablePath: TableRef, versions: Seq[Long]): Unit =
-    if (versions.nonEmpty) {
-      val store = stores.forPath(tablePath.uri)
-      versions.foreach(version => store.delete(tablePath.stagedSlot(txn.id, version)))
-      val folder = tablePath.staging(txn.id)
-      store.list(folder, "commit-").map(_.name).filter(_.startsWith("commit-"))
-        .foreach(name => store.delete(s"$folder/$name"))
-    }
+    files.drop(txn, tablePath, versions)
 
   /** The data files that staged commits have made, where they can still be read. */
   def madeBy(txn: BegunTransaction, table: TableRef, versions: Seq[Long]): Vector[String] =
-    try
-      env.inParallel(versions.toVector)(env.log(table).readStaged(txn.id, _)).flatten
-        .flatMap(MadeFiles.of(table, _))
-    catch { case NonFatal(_) => Vector.empty }
+    files.madeBy(txn, table, versions)
 
   /** Deletes data files that no commit names any more, or will, and does `more` then; nobody waits. */
-  def deleteFiles(files: Vector[String], more: (() => Unit)*): Unit =
-    if (files.nonEmpty || more.nonEmpty) {
-      // On a local disk Hadoop writes a checksum beside each.
-      val sums = files.filter(_.startsWith("file:")).map { file =>
-        val (folder, name) = file.splitAt(file.lastIndexOf('/') + 1)
-        s"$folder.$name.crc"
-      }
-      options.afterwards((files ++ sums).map(f => () => stores.forPath(f).delete(f)), more)
-    }
+  def deleteFiles(unnamed: Vector[String], more: (() => Unit)*): Unit =
+    if (unnamed.nonEmpty || more.nonEmpty)
+      options.afterwards(unnamed.map(file => () => files.delete(file)), more)
 
   /** Removes all staged commits of a transaction in a table. */
   def dropStaging(txn: BegunTransaction, table: TableRef): Unit =

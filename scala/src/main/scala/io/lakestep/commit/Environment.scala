@@ -120,13 +120,21 @@ private[commit] final class Environment(
     if (options.syncDataFiles) files.foreach(file => stores.forPath(file).force(file))
 
   /**
-   * Removes the staged commits of a transaction that has ended, never a data file, and does `more`
-   * then. Idempotent; nobody waits for it.
+   * Removes the staged commits of a transaction that has ended, never a data file. Idempotent; nobody
+   * waits for it.
+   *
+   * @param first what is done before, as long as they can be read
+   * @param more what is done then
    */
-  def cleanUp(transaction: String, tables: Seq[TableRef], more: (() => Unit)*): Unit = {
+  def cleanUp(
+      transaction: String,
+      tables: Seq[TableRef],
+      first: Seq[() => Unit] = Nil,
+      more: Seq[() => Unit] = Nil): Unit = {
     def remove(table: TableRef): Unit =
       stores.forPath(table.uri).deleteFolder(table.staging(transaction))
     options.afterwards(
+      first,
       Seq(() => observer.beforeCleanUp(transaction)),
       tables.map(table => () => remove(table)),
       more

@@ -209,7 +209,7 @@ private[commit] final class Finish(env: Environment, names: Names) {
     env.cleanUp(
       entry.transaction.id,
       entry.tables.map(_.path),
-      () => timeline.deleteRequested(entry.transaction.id)
+      more = Seq(() => timeline.deleteRequested(entry.transaction.id))
     )
 }
 

@@ -3,16 +3,21 @@ package io.lakestep.commit
 import scala.util.control.NonFatal
 
 import io.lakestep.Errors
-import io.lakestep.log.{Flatten, LogCommit, NetChanges, TableLog}
+import io.lakestep.log.{AddFile, Flatten, LogCommit, MadeFiles, NetChanges, SmallFiles, TableLog}
 import io.lakestep.storage.PutOutcome
 import io.lakestep.timeline.{Conflict, Rule}
 
-/** A written table with what the transaction does in it, and the log that it is bound to. */
+/**
+ * A written table with what the transaction does in it, and the log that it is bound to.
+ *
+ * @param small groups of its files that may be written as one each
+ */
 private[commit] final case class Staged(
     table: WrittenTable,
     log: TableLog,
     binding: Binding,
-    changes: NetChanges)
+    changes: NetChanges,
+    small: Vector[Vector[AddFile]] = Vector.empty)
 
 /** Steps 1 and 4: the staged commits of a table as its net actions, durable before the order point. */
 private[commit] final class Stage(env: Environment, bindings: Bindings) {
@@ -24,7 +29,8 @@ private[commit] final class Stage(env: Environment, bindings: Bindings) {
    */
   def apply(
       txn: BegunTransaction,
-      tables: Vector[WrittenTable]): Vector[Either[Conflict, Staged]] = {
+      tables: Vector[WrittenTable],
+      compacts: Boolean): Vector[Either[Conflict, Staged]] = {
     val slots = for (table <- tables; v <- table.pin + 1 to table.stagedTo) yield table -> v
     // Before a table gets a binding, it is looked at: it may have been deleted.
     val unknown = slots.filter { case (table, version) =>
@@ -41,7 +47,7 @@ private[commit] final class Stage(env: Environment, bindings: Bindings) {
           table.staged.get(version).map(LogCommit(version, _))
         )
       }
-      if (commits.forall(_.isDefined)) Right(flatten(txn, table, commits.flatten))
+      if (commits.forall(_.isDefined)) Right(flatten(txn, table, commits.flatten, compacts))
       else Left(Conflict.overTable(Rule.TableGone, table.name, table.path))
     }
   }
@@ -49,7 +55,8 @@ private[commit] final class Stage(env: Environment, bindings: Bindings) {
   private def flatten(
       txn: BegunTransaction,
       table: WrittenTable,
-      commits: Vector[LogCommit]): Staged = {
+      commits: Vector[LogCommit],
+      compacts: Boolean): Staged = {
     val about =
       Flatten.Table(
         table.name,
@@ -66,7 +73,10 @@ private[commit] final class Stage(env: Environment, bindings: Bindings) {
       if (changes.isEmpty) Binding(timeline.id, "", table.path)
       else bindings.bind(table.path, timeline.id)
     observer.flattened(txn.id, table.path)
-    Staged(table, env.log(table.path), binding, changes)
+    def made = commits.flatMap(MadeFiles.of(table.path, _)).toSet
+    val small =
+      if (compacts && table.oneCommit) SmallFiles.of(table.path, changes, made) else Vector.empty
+    Staged(table, env.log(table.path), binding, changes, small)
   }
 
   /** Two paths to one log would publish one of the two changes only. */

@@ -8,7 +8,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.lakestep.{DeltaHousekeeping, SparkInternals, WarmOverlay}
 import io.lakestep.{Errors, LakestepConf, LakestepException}
 import io.lakestep.commit.{
-  BeginRequest, CommitOutcome, IsolationLevel, TransactionEvent, TransactionModes
+  BeginRequest, CommitOutcome, Compaction, IsolationLevel, TransactionEvent, TransactionModes
 }
 import io.lakestep.timeline.{AppliedBatch, BatchKey, Conflict}
 
@@ -86,7 +86,8 @@ object Lifecycle {
           database,
           Transactions.seenVersions(session),
           warm(session, _),
-          LakestepConf.AbortOnError.from(session.conf.getOption)
+          LakestepConf.AbortOnError.from(session.conf.getOption),
+          LakestepConf.CompactFiles.from(session.conf.getOption) == "auto"
         )
         Transactions.saw(session, database, begun.snapshot)
         Transactions.opened(session, transaction)
@@ -210,20 +211,13 @@ object Lifecycle {
         def logged(work: => Unit): Unit =
           DeltaHousekeeping.logged(s"After COMMIT of ${transaction.id} not all was done")(work)
         logged(end(session, transaction))
-        logged(
-          removeUnmade(
-            session,
-            transaction,
-            t => t.isNew && !done.published.contains(t.ref),
-            keepsFiles = transaction.names.hasClones
-          )()
-        )
+        logged(Unpublished.afterCommit(session, transaction, done.published.contains(_)))
         // Also after a failure: cached queries would show the tables as they were.
         logged(AfterCommit(session, transaction, done)(alone))
         tell(TransactionEvent.Committed(done.entry, done.slots, done.tries, tookMs()))
         CommitReport(transaction.id, Some(done.entry.number), done.entry.tables.size)
       case CommitOutcome.NothingToCommit =>
-        discard(session, transaction)
+        Unpublished.discard(session, transaction)
         end(session, transaction)
         tell(TransactionEvent.CommittedNothing(transaction.begun, tookMs()))
         CommitReport(transaction.id, None, 0)
@@ -293,7 +287,8 @@ object Lifecycle {
         if (transaction.begun.readsCount)
           transaction.names.read(SparkInternals.metastore(session))
         else Set.empty,
-        transaction.names.purges
+        transaction.names.purges,
+        compaction(session, transaction)
       )
     } catch {
       case NonFatal(failure) =>
@@ -302,36 +297,18 @@ object Lifecycle {
         throw failure
     }
 
+  /** Tables that are made as clones may name what it would replace. */
+  private def compaction(session: SparkSession, transaction: Transaction): Compaction = {
+    transaction.compacted.begin()
+    if (transaction.compacts && !transaction.names.hasClones) new CompactSmallFiles(session, transaction)
+    else Compaction.Off
+  }
+
   /** Leaves nothing of a transaction that has no entry, as far as the store permits. */
   private def abandon(session: SparkSession, transaction: Transaction): Unit = {
     forget(session, transaction)
-    try discard(session, transaction)
+    try Unpublished.discard(session, transaction)
     catch { case NonFatal(_) => () }
-  }
-
-  private def discard(session: SparkSession, transaction: Transaction): Unit = {
-    removeUnmade(session, transaction, _.isNew) {
-      transaction.database.discard(transaction.begun, transaction.touchedPaths)
-    }
-  }
-
-  /**
-   * Deletes what was taken back, and what there is of tables that are not made.
-   *
-   * @param keepsFiles whether tables that are made may name data files of those
-   */
-  private def removeUnmade(
-      session: SparkSession,
-      transaction: Transaction,
-      isUnmade: TransactionTable => Boolean,
-      keepsFiles: Boolean = false)(before: => Unit = ()): Unit = {
-    val taken = transaction.takenBack.files
-    val tables = transaction.touched.toVector.filter(isUnmade)
-    val unmade = new UnmadeTables(transaction, tables, session.sessionState.newHadoopConf())
-    val folders = Seq(() => unmade.removeFolders(taken)).filterNot(_ => unmade.isEmpty)
-    before
-    val made = if (keepsFiles) Vector.empty else unmade.files
-    transaction.database.deleteFiles((taken ++ made).distinct, folders: _*)
   }
 
   /** Ends the open transaction, or clears a failed one. */
@@ -346,7 +323,7 @@ object Lifecycle {
       transaction.ending(TransactionState.Open) {
         Transactions.become(session, transaction, TransactionState.Ended)
         forget(session, transaction)
-        discard(session, transaction)
+        Unpublished.discard(session, transaction)
         transaction.database.tell(TransactionEvent.RolledBack(transaction.begun))
         transaction.id
       }.getOrElse(throw noTransaction("ROLLBACK"))

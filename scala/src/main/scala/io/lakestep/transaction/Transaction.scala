@@ -23,6 +23,7 @@ import io.lakestep.overlay.{OverlayPath, Staging}
  *
  * @param seen the newest version of each table, by its address, that the session had met before BEGIN
  * @param abortsOnError whether a statement that fails ends it, but for ROLLBACK and ROLLBACK TO
+ * @param compacts whether COMMIT writes small files as fewer ones
  * @param firstTouch called for each table when it is pinned, before anything reads its overlay
  */
 final class Transaction(
@@ -30,7 +31,8 @@ final class Transaction(
     database: Database,
     seen: Map[TableRef, Long] = Map.empty,
     firstTouch: TransactionTable => Unit = _ => (),
-    abortsOnError: Boolean = false)
+    abortsOnError: Boolean = false,
+    private[transaction] val compacts: Boolean = false)
     extends MetTables(started.id, database, seen, firstTouch) {
 
   @volatile private var current = started
@@ -47,6 +49,7 @@ final class Transaction(
 
   private val savepoints = new NamedSavepoints(started.id)
   private[transaction] val takenBack = new TakenBack
+  private[transaction] val compacted = new CompactedFiles
   val failure = new FailedStatement(started.id, abortsOnError)
 
   /** Tables, views and schemas as its statements have named them. */
@@ -143,6 +146,14 @@ final class Transaction(
 
   /** The last staged version of each table, by its path. */
   private[transaction] def lastStaged: Map[String, Long] = staging.last
+
+  /** Every staged version of these tables. */
+  private[transaction] def stagedVersions(of: TransactionTable => Boolean): Seq[(TableRef, Long)] =
+    for {
+      table <- touched if of(table)
+      last <- staging.last.get(table.base.toString).toSeq
+      version <- table.pin + 1 to last
+    } yield table.ref -> version
 
   /** Tables with staged commits, in the order of their first touch. */
   def written: Seq[WrittenTable] = {
