@@ -300,7 +300,8 @@ object Lifecycle {
   /** Tables that are made as clones may name what it would replace. */
   private def compaction(session: SparkSession, transaction: Transaction): Compaction = {
     transaction.compacted.begin()
-    if (transaction.compacts && !transaction.names.hasClones) new CompactSmallFiles(session, transaction)
+    if (transaction.compacts && !transaction.names.hasClones)
+      new CompactSmallFiles(session, transaction)
     else Compaction.Off
   }
 

@@ -110,6 +110,21 @@ final class CommitSuite extends AnyFunSuite {
     assert(lake.store.exists(lake.path("A").dataFile("a2")))
   }
 
+  test("discard removes the data files that staged commits have made, and no others") {
+    val lake = Lake.inMemory()
+    lake.create("A", "a1")
+    val db = lake.client()
+    val txn = lake.begin(db)
+    for ((operation, file) <- Seq("WRITE" -> "a2", "RESTORE" -> "a3")) {
+      lake.stage(txn, "A", 0, lake.commitInfo(operation), lake.add(file))
+      lake.file("A", file)
+    }
+    for (_ <- 1 to 2) db.discard(txn, Seq(lake.path("A")), Seq(1L, 2L).map(lake.path("A") -> _))
+    val left = Seq("a1", "a2", "a3").filter(f => lake.store.exists(lake.path("A").dataFile(f)))
+    assert(left == Seq("a1", "a3"))
+    assert(lake.staged(txn, "A") == 0)
+  }
+
   test("a foreign append before the order point is stepped over") {
     val s = scene()
     val outcome = s.run(s.lake.client(), { s.lake.foreign("A", s.lake.add("f")); () })

@@ -37,8 +37,13 @@ class MadeFilesSuite extends AnyFunSuite {
     assert(made("DELETE", before, add("old", vector("file:/lake/t/w.bin"))).isEmpty)
   }
 
+  test("what OPTIMIZE writes rearranges rows") {
+    val rearranged = add("b").replace("\"dataChange\":true", "\"dataChange\":false")
+    assert(made("OPTIMIZE", add("a"), rearranged) == Vector("file:/lake/t/b"))
+  }
+
   test("nothing of a statement that names files which were there") {
-    for (operation <- Seq("RESTORE", "CLONE", "CONVERT", "OPTIMIZE", "ADD COLUMNS"))
+    for (operation <- Seq("RESTORE", "CLONE", "CONVERT", "REORG", "ADD COLUMNS"))
       assert(made(operation, add("a")).isEmpty, operation)
     assert(made("WRITE", add("a").replace("\"dataChange\":true", "\"dataChange\":false")).isEmpty)
   }
