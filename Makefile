@@ -162,9 +162,10 @@ test-pyspark: $(DRIVERS)
 test-python: $(DRIVERS)
 	$(BIN)/python -m pytest tests -m 'not long' $(BY_FILE) --junitxml=$(REPORTS)/pytest.xml
 
-# The Python package on Spark Connect, whose server takes a port.
+# The Python package and the writers on Spark Connect, whose server takes a port.
+ON_CONNECT := tests/package/test_python_api.py tests/statements/test_statements.py
 test-connect:
-	LAKESTEP_TEST_API=connect $(BIN)/python -m pytest tests/package/test_python_api.py -m 'not classic' \
+	LAKESTEP_TEST_API=connect $(BIN)/python -m pytest $(ON_CONNECT) -m 'not classic and not long' \
 	  --junitxml=$(REPORTS)/pytest-connect-$(PYSPARK).xml
 
 # A second checker of histories, beside tests/support/anomalies.py.

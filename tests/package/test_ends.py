@@ -30,6 +30,26 @@ if sys.argv[2] == "stop":
     spark.stop()
 """
 
+OPEN = """
+import sys
+from pathlib import Path
+
+from small_session import small_session
+
+spark = small_session(Path(sys.argv[1]))
+spark.sql("CREATE TABLE t (id INT) USING delta")
+spark.sql("BEGIN")
+spark.sql("INSERT INTO t VALUES (1)")
+spark.stop()
+spark = small_session(Path(sys.argv[1]))
+path = f"{sys.argv[1]}/warehouse/t"
+assert spark.read.format("delta").load(path).count() == 0
+(ended,) = spark.sql("VACUUM TRANSACTIONS RETAIN 0 HOURS").collect()
+spark.sql(f"BEGIN; INSERT INTO delta.`{path}` VALUES (2); COMMIT")
+assert spark.read.format("delta").load(path).collect()[0][0] == 2
+spark.stop()
+"""
+
 
 @pytest.mark.parametrize("end", ["stop", "exit"])
 def test_a_driver_that_ends_leaves_nothing_staged_and_every_checksum(tmp_path, end):
@@ -45,4 +65,12 @@ def test_a_driver_that_ends_leaves_nothing_staged_and_every_checksum(tmp_path, e
         assert sorted(file.name for file in (table / "_delta_log").glob("[0-9]*.crc")) == [
             f"{version:020}.crc" for version in range(2)
         ]
+    assert not any((tmp_path / "timeline" / "transactions").glob("*.json"))
+
+
+def test_a_session_that_stops_commits_nothing_of_its_transaction(tmp_path):
+    environment = os.environ | {"PYTHONPATH": str(Path(small_session.__file__).parent)}
+    command = [sys.executable, "-c", OPEN, str(tmp_path)]
+    subprocess.run(command, env=environment, cwd=tmp_path, check=True, stdout=subprocess.PIPE)
+    assert files_on_disk.staged_commits(tmp_path / "warehouse" / "t") == []
     assert not any((tmp_path / "timeline" / "transactions").glob("*.json"))

@@ -231,6 +231,19 @@ def test_commit_never_ends_another_transaction_of_the_session(spark, table, rows
     assert rows(spark, name) == ROWS
 
 
+def test_session_of_connect_that_ends_commits_nothing(spark, other_session, table, rows):
+    if not hasattr(other_session, "client"):
+        pytest.skip("a session of Spark Classic ends with its driver")
+    name = table("released")
+    other_session.sql("BEGIN")
+    other_session.sql(f"INSERT INTO {name} VALUES (3, 'c')")
+    other_session.client.release_session()
+    assert rows(spark, name) == [(1, "a"), (2, "b")]
+    with lakestep.transaction(spark):
+        spark.sql(f"INSERT INTO {name} VALUES (4, 'd')")
+    assert rows(spark, name) == [(1, "a"), (2, "b"), (4, "d")]
+
+
 def test_nested_transaction_is_refused_and_the_outer_one_goes_on(spark, table, rows):
     name = table("nested")
     with lakestep.transaction(spark) as outer:

@@ -1,6 +1,7 @@
 """What stands on the disk under a table: whether a transaction touched what is not its own."""
 
 import hashlib
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,6 +53,13 @@ def assert_log_untouched(table, before):
         and not name.startswith("_delta_log/_lakestep")
     ]
     assert new == []
+
+
+def await_checksum(table, version):
+    """What follows a COMMIT is done on a Connect server, too, of which a client is not told."""
+    last = time.monotonic() + 30
+    while not Path(table, "_delta_log", f"{version:020}.crc").exists():
+        assert time.monotonic() < last, f"version {version} of {table} has no checksum"
 
 
 def staged_commits(table):

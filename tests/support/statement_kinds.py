@@ -309,6 +309,43 @@ KINDS = {
             ),
         ),
         StatementKind(
+            "write_overwrite_schema",
+            *frame(
+                lambda s, t, f: (
+                    f.select("v", F.col("id").cast("long").alias("key"))
+                    .write.format("delta")
+                    .mode("overwrite")
+                    .option("overwriteSchema", "true")
+                    .save(t.path)
+                )
+            ),
+        ),
+        StatementKind(
+            "write_overwrite_partitions",
+            *frame(
+                lambda s, t, f: (
+                    f.write.format("delta")
+                    .mode("overwrite")
+                    .option("partitionOverwriteMode", "dynamic")
+                    .save(t.path)
+                )
+            ),
+            table="partitioned",
+        ),
+        StatementKind(
+            "write_once",
+            *frame(
+                lambda s, t, f: (
+                    f.write.format("delta")
+                    .mode("append")
+                    .option("txnAppId", "loader")
+                    .option("txnVersion", 7)
+                    .option("userMetadata", "load 7")
+                    .save(t.path)
+                )
+            ),
+        ),
+        StatementKind(
             "save_as_table",
             *frame(lambda s, t, f: f.write.format("delta").mode("append").saveAsTable(t.sql)),
         ),
@@ -323,6 +360,20 @@ KINDS = {
         StatementKind(
             "insert_into_overwrite",
             *positional(lambda s, t, f: f.write.insertInto(t.sql, overwrite=True)),
+        ),
+        StatementKind(
+            "merge_into",
+            *frame(
+                lambda s, t, f: (
+                    f.select(F.col("id").alias("key"), "part", F.col("v").alias("w"))
+                    .mergeInto(t.sql, F.expr("id = key - 40"))
+                    .whenMatched(F.expr("key = 41"))
+                    .update({"v": F.expr("w")})
+                    .whenMatched()
+                    .delete()
+                    .merge()
+                )
+            ),
         ),
         StatementKind(
             "write_to_append",

@@ -53,6 +53,12 @@ def state(spark, path, since):
         "domains": sorted(
             _renamed(text, logical) for text in (d.json() for d in _each(snapshot.domainMetadata()))
         ),
+        "txns": sorted(
+            (txn.appId(), txn.version())
+            for txn in _each(snapshot.setTransactions())
+            if not txn.appId().startswith("lakestep/")
+        ),
+        "notes": _notes(spark, path, since),
         "files": sorted(
             _file(json.loads(text), logical, since)
             for text in snapshot.allFiles().toJSON().collect()
@@ -73,6 +79,12 @@ def state(spark, path, since):
             for change in _changes(spark, path, version)
         )
     return found
+
+
+def _notes(spark, path, since):
+    """What users have said of the versions after one."""
+    history = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").where(f"version > {since}")
+    return sorted({row[0] for row in history.select("userMetadata").collect() if row[0]})
 
 
 def net(changes):
