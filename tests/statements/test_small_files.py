@@ -60,6 +60,10 @@ def on_disk(folder):
     }
 
 
+def live(spark, name):
+    return {file.rpartition("/")[2] for file in spark.table(name).inputFiles()}
+
+
 def added(folder, version):
     """The files that a commit adds, with their partitions."""
     lines = Path(folder, "_delta_log", f"{version:020}.json").read_text().splitlines()
@@ -79,8 +83,8 @@ def test_each_transaction_leaves_one_file(spark, two):
     tables = two("id INT, v STRING")
     for _ in range(3):
         both(spark, tables, *INSERTS)
-    (_, compacted), (_, other) = tables
-    assert [len(on_disk(path)) for path in (compacted, other)] == [3, 15]
+    compacted = tables[0][1]
+    assert [len(live(spark, name)) for name, _ in tables] == [3, 15]
     assert [len(added(compacted, v)) for v in (1, 2, 3)] == [1, 1, 1]
     assert len(read(spark, "SELECT * FROM {t}", tables)) == 15
     statistics = json.loads(added(compacted, 3)[0]["stats"])
@@ -93,7 +97,7 @@ def test_one_file_for_each_partition_and_none_of_others(spark, two):
     tables = two("id INT, p STRING", "PARTITIONED BY (p)")
     rows = "(1, 'a b'), (2, NULL)"
     both(spark, tables, f"INSERT INTO {{t}} VALUES {rows}", f"INSERT INTO {{t}} VALUES {rows}")
-    first = on_disk(tables[0][1])
+    first = live(spark, tables[0][0])
     assert len(first) == 2
     both(
         spark,
@@ -101,9 +105,9 @@ def test_one_file_for_each_partition_and_none_of_others(spark, two):
         "INSERT INTO {t} VALUES (3, 'a b')",
         "INSERT INTO {t} VALUES (4, 'a b'), (5, 'c')",
     )
-    compacted = tables[0][1]
-    assert first < on_disk(compacted)
-    assert sorted(add["partitionValues"]["p"] for add in added(compacted, 2)) == ["a b", "c"]
+    assert first < live(spark, tables[0][0])
+    partitions = sorted(add["partitionValues"]["p"] for add in added(tables[0][1], 2))
+    assert partitions == ["a b", "c"]
     assert len(read(spark, "SELECT * FROM {t}", tables)) == 7
 
 
@@ -186,7 +190,7 @@ def test_new_table_and_dataframes(spark, two, tmp_path, compacts):
         frame.write.format("delta").mode("append").save(f"{tmp_path}/new")
     assert spark.read.format("delta").load(f"{tmp_path}/new").count() == 4
     commit(spark)
-    assert len(on_disk(tmp_path / "new")) == len(added(tmp_path / "new", 0)) == 1
+    assert len(added(tmp_path / "new", 0)) == 1
     assert spark.read.format("delta").load(f"{tmp_path}/new").count() == 4
 
 
@@ -260,9 +264,8 @@ def test_statements_that_run_again_are_compacted_again(spark, other_session, two
     assert sorted(row["v"] for row in spark.table(name).collect()) == [
         *("late", "old yx", "v0", "v1", "v2", "v3", "v4")
     ]
-    live = {file.rpartition("/")[2] for file in spark.table(name).inputFiles()}
-    assert len(live) <= 2
-    assert live <= on_disk(path)
+    assert len(live(spark, name)) <= 2
+    assert live(spark, name) <= on_disk(path)
 
 
 @pytest.mark.parametrize("mode", ["off", "auto"])
@@ -311,3 +314,65 @@ def test_setting_is_checked_at_begin(spark):
             begin(spark)
     finally:
         spark.conf.unset(COMPACT)
+
+
+def test_reader_of_before_commit_reads_on(spark, two, compacts):
+    (name, _), _ = two("id INT, v STRING")
+    begin(spark)
+    for statement in INSERTS:
+        spark.sql(statement.format(t=name))
+    rows = spark.table(name).rdd
+    commit(spark)
+    assert len(live(spark, name)) == 1
+    assert rows.count() == 5
+
+
+@pytest.mark.parametrize("end", ["ROLLBACK", "ROLLBACK TO s"])
+def test_rows_that_were_handed_out_stay(spark, two, end):
+    (name, path), _ = two("id INT, v STRING")
+    begin(spark)
+    spark.sql("SAVEPOINT s")
+    spark.sql(INSERTS[0].format(t=name))
+    rows = spark.table(name).rdd
+    spark.sql(end)
+    abandon(spark)
+    flush(spark)
+    assert rows.count() == 1
+    assert len(on_disk(path)) == 1
+
+
+def test_timestamps_keep_their_microseconds(spark, two, compacts):
+    (name, path), _ = two("id INT, at TIMESTAMP")
+    setting = "spark.sql.parquet.outputTimestampType"
+    before = spark.conf.get(setting)
+    begin(spark)
+    spark.conf.set(setting, "TIMESTAMP_MICROS")
+    for number in range(3):
+        spark.sql(
+            f"INSERT INTO {name} VALUES ({number}, TIMESTAMP '2026-01-01 00:00:00.12345{number}')"
+        )
+    spark.conf.set(setting, "TIMESTAMP_MILLIS")
+    commit(spark)
+    spark.conf.set(setting, before)
+    assert len(added(path, 1)) == 1
+    assert sorted(row["at"].microsecond for row in spark.table(name).collect()) == [
+        *(123450, 123451, 123452)
+    ]
+
+
+def test_cancelled_commit_changes_nothing(spark, two, compacts):
+    (name, path), _ = two("id INT, v STRING")
+    begin(spark)
+    for statement in INSERTS:
+        spark.sql(statement.format(t=name))
+    scala = spark.sparkContext._jsc.sc()
+    scala.setJobGroup("cancelled", "a COMMIT", False)
+    scala.cancelJobGroupAndFutureJobs("cancelled")
+    try:
+        with refused("LAKESTEP_COMMIT_CANCELLED", "57014"):
+            spark.sql("COMMIT")
+    finally:
+        scala.clearJobGroup()
+    rollback(spark)
+    assert on_disk(path) == set()
+    assert spark.table(name).count() == 0

@@ -106,7 +106,7 @@ object LakestepConf {
     "spark.lakestep.commit.compactFiles",
     "off",
     "auto: COMMIT writes the small files that the transaction has added to a table as one for each " +
-      "partition, where they are together under 16 MiB. off: they are published as they are. As it was " +
+      "partition, up to 16 MiB of a table. off: they are published as they are. As it was " +
       "at BEGIN.",
     _.trim.toLowerCase(java.util.Locale.ROOT) match {
       case known @ ("off" | "auto") => known

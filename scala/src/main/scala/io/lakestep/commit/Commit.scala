@@ -66,10 +66,8 @@ private[commit] final class Commit(
     if (staged.small.isEmpty) staged
     else {
       val by = compaction(staged.table, staged.small)
-      SmallFiles.replace(staged.changes, staged.small, by).fold(staged) { changes =>
-        compaction.replaced(staged.table, staged.small, by)
-        staged.copy(changes = changes)
-      }
+      SmallFiles.replace(staged.changes, staged.small, by)
+        .fold(staged)(changes => staged.copy(changes = changes))
     }
 
   private def publish(ordered: Ordered.Placed): CommitOutcome = {

@@ -10,14 +10,11 @@ trait Compaction {
 
   /**
    * One new file with the rows of each group, in any order; nothing where they stay as they are. What it
-   * says is checked.
+   * says is checked. What it throws fails the COMMIT.
    *
    * @param groups the files of one partition each
    */
   def apply(table: WrittenTable, groups: Vector[Vector[AddFile]]): Vector[AddFile]
-
-  /** The new files are published if the transaction is, and the others are not. */
-  def replaced(table: WrittenTable, groups: Vector[Vector[AddFile]], by: Vector[AddFile]): Unit
 }
 
 object Compaction {
@@ -26,9 +23,5 @@ object Compaction {
     override def isOn: Boolean = false
     override def apply(table: WrittenTable, groups: Vector[Vector[AddFile]]): Vector[AddFile] =
       Vector.empty
-    override def replaced(
-        table: WrittenTable,
-        groups: Vector[Vector[AddFile]],
-        by: Vector[AddFile]): Unit = ()
   }
 }

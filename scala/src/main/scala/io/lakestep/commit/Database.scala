@@ -172,6 +172,7 @@ final class Database private[lakestep] (
    * @param readNames names that it depends on (SERIALIZABLE)
    * @param purges dropped tables whose data are deleted then, by the caller
    * @param compaction what small files are written by as fewer ones
+   * @param keepsFiles whether data files stay when nothing is committed
    */
   def commit(
       txn: BegunTransaction,
@@ -180,12 +181,15 @@ final class Database private[lakestep] (
       changes: Vector[NameChange] = Vector.empty,
       readNames: Set[NameKey] = Set.empty,
       purges: Vector[Purge] = Vector.empty,
-      compaction: Compaction = Compaction.Off): CommitOutcome = {
+      compaction: Compaction = Compaction.Off,
+      keepsFiles: => Boolean = true): CommitOutcome = {
     val outcome =
       if (txn.replays.isDefined) CommitOutcome.NothingToCommit
       else commits(txn, tables, reads, TouchedNames(changes, readNames, purges), compaction)
     outcome match {
-      case CommitOutcome.NothingToCommit => discard(txn, tables.map(_.path))
+      case CommitOutcome.NothingToCommit =>
+        val made = for (t <- tables; version <- t.pin + 1 to t.stagedTo) yield t.path -> version
+        discard(txn, tables.map(_.path), if (keepsFiles) Nil else made)
       case _: CommitOutcome.Committed => options.afterwards(Seq(() => timeline.checkpoint()))
       case _ => ()
     }
@@ -250,9 +254,7 @@ final class Database private[lakestep] (
     // Nobody takes it for open any more.
     try timeline.deleteRequested(txn.id)
     catch { case NonFatal(_) => () }
-    val first = made.map { case (table, version) =>
-      () => madeBy(txn, table, Seq(version)).foreach(files.delete)
-    }
+    val first = made.map { case (table, v) => () => files.deleteMadeBy(txn, table, v) }
     env.cleanUp(txn.id, tables, first)
   }
 

@@ -23,6 +23,13 @@ private[commit] final class StagedFiles(env: Environment) {
         .flatMap(MadeFiles.of(table, _))
     catch { case NonFatal(_) => Vector.empty }
 
+  /** The data files of one staged version, as far as the store permits. */
+  def deleteMadeBy(txn: BegunTransaction, table: TableRef, version: Long): Unit =
+    madeBy(txn, table, Seq(version)).foreach { file =>
+      try delete(file)
+      catch { case NonFatal(_) => () }
+    }
+
   /** A data file; on a local disk with the checksum that Hadoop writes beside it. */
   def delete(file: String): Unit = {
     stores.forPath(file).delete(file)

@@ -16,7 +16,7 @@ private[lakestep] object MadeFiles {
     )
 
   /** Those that rearrange rows, into new files. */
-  private val Rearranges = Set("OPTIMIZE")
+  private val Rearranges = Set("OPTIMIZE", "REORG")
 
   def of(table: TableRef, commit: LogCommit): Vector[String] = {
     val operation = commit.info.flatMap(_.operation)

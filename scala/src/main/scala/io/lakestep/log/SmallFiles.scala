@@ -5,11 +5,11 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 /** The small files that a transaction has added to a table, which one file for each partition can replace. */
 private[lakestep] object SmallFiles {
 
-  /** As large as the files of one partition may be together. */
+  /** As much as is written anew of a table. */
   val MostBytes: Long = 16L * 1024 * 1024
 
   /**
-   * More than one file each, of one partition. None where the transaction publishes several commits, and
+   * More than one file each, of one partition; the smallest first, as long as all are under `MostBytes`. None where the transaction publishes several commits, and
    * none of a table with row ids that it has also changed rows of: the new files of those hold older ids.
    *
    * @param made the files that its statements have written, beyond doubt
@@ -22,8 +22,13 @@ private[lakestep] object SmallFiles {
           .filter(a => a.dataChange && !older(a.path) && made(table.dataFile(a.path)))
           .filter(_.liveRows.exists(_ > 0))
           .groupBy(_.partitionValues).values.toVector
-          .filter(group => group.size > 1 && group.map(_.sizeBytes).sum < MostBytes)
-          .sortBy(_.head.path)
+          .filter(_.size > 1)
+          .map(group => group.map(_.sizeBytes).sum -> group)
+          .sortBy { case (bytes, group) => (bytes, group.head.path) }
+          .scanLeft(0L -> Vector.empty[AddFile]) { case ((before, _), (bytes, group)) =>
+            before + bytes -> group
+          }
+          .tail.takeWhile(_._1 < MostBytes).map(_._2)
       case _ => Vector.empty
     }
 
@@ -37,9 +42,10 @@ private[lakestep] object SmallFiles {
       changes: NetChanges,
       groups: Vector[Vector[AddFile]],
       by: Vector[AddFile]): Option[NetChanges] = {
+    val written = by.groupBy(_.partitionValues)
     val pairs = groups.flatMap { group =>
-      by.filter(_.partitionValues == group.head.partitionValues) match {
-        case Vector(one) if one.liveRows.contains(group.flatMap(_.liveRows).sum) =>
+      written.get(group.head.partitionValues) match {
+        case Some(Vector(one)) if one.liveRows.contains(group.flatMap(_.liveRows).sum) =>
           Some(group -> placed(one, group))
         case _ => None
       }

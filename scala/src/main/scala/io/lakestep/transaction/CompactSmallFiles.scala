@@ -2,11 +2,12 @@ package io.lakestep.transaction
 
 import scala.util.control.NonFatal
 
+import org.apache.spark.SparkException
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 
 import org.apache.spark.sql.delta.lakestep.{CompactFiles, SparkInternals}
-import io.lakestep.Json
+import io.lakestep.{Errors, Json}
 import io.lakestep.commit.{Compaction, WrittenTable}
 import io.lakestep.log.{AddFile, TableLog}
 
@@ -20,30 +21,50 @@ private[transaction] final class CompactSmallFiles(session: SparkSession, transa
 
   override def isOn: Boolean = true
 
+  /** Condition: LAKESTEP_COMMIT_CANCELLED. */
   override def apply(table: WrittenTable, groups: Vector[Vector[AddFile]]): Vector[AddFile] =
     try {
-      val overlay = transaction.touched.find(_.ref == table.path).map(_.overlay)
-      val files = groups.flatten.map(add => Json.text(add.node))
-      // What it reads is no read of the transaction.
-      val own = SparkInternals.cloned(session)
-      own.conf.set("spark.sql.files.maxRecordsPerFile", "0")
-      own.conf.set("spark.databricks.delta.stats.collect", "true")
-      val lines = overlay.toVector.flatMap(CompactFiles(own, _, files, groups.size))
-      val made = TableLog.parse(table.name, lines.mkString("\n").getBytes("UTF-8"))
-        .collect { case add: AddFile => add }
-      transaction.compacted.made(made.map(add => table.path.dataFile(add.path)))
-      made
+      val found = groups.map(group => group -> transaction.compacted.find(table.path, group))
+      val missing = found.collect { case (group, None) => group }
+      if (missing.nonEmpty) transaction.compacted.add(table.path, missing, write(table, missing))
+      groups.flatMap(transaction.compacted.find(table.path, _))
     } catch {
+      case failure @ (NonFatal(_) | _: InterruptedException)
+          if CompactSmallFiles.isCancelled(failure) =>
+        throw Errors.caused(
+          "LAKESTEP_COMMIT_CANCELLED",
+          failure,
+          "transaction" -> transaction.id
+        )
       case NonFatal(failure) =>
         logWarning(s"The small files of ${table.name} are published as they are", failure)
         Vector.empty
     }
 
-  override def replaced(
-      table: WrittenTable,
-      groups: Vector[Vector[AddFile]],
-      by: Vector[AddFile]): Unit = {
-    def files(adds: Vector[AddFile]) = adds.map(add => table.path.dataFile(add.path))
-    transaction.compacted.replaced(files(groups.flatten), files(by))
+  /** In a clone of the session: what it reads is no read of the transaction. */
+  private def write(table: WrittenTable, groups: Vector[Vector[AddFile]]): Vector[AddFile] = {
+    val own = SparkInternals.cloned(session)
+    own.conf.set("spark.sql.files.maxRecordsPerFile", "0")
+    own.conf.set("spark.databricks.delta.stats.collect", "true")
+    // A statement may have written microseconds before this was set.
+    if (own.conf.get(CompactSmallFiles.TimestampType) == "TIMESTAMP_MILLIS")
+      own.conf.set(CompactSmallFiles.TimestampType, "TIMESTAMP_MICROS")
+    val overlay = transaction.touched.find(_.ref == table.path).map(_.overlay)
+    val files = groups.flatten.map(add => Json.text(add.node))
+    val lines = overlay.toVector.flatMap(CompactFiles(own, _, files, groups.size))
+    TableLog.parse(table.name, lines.mkString("\n").getBytes("UTF-8"))
+      .collect { case add: AddFile => add }
   }
+}
+
+private object CompactSmallFiles {
+  private val TimestampType = "spark.sql.parquet.outputTimestampType"
+
+  /** Whether the user has stopped it: a thread that is interrupted, a job that is cancelled. */
+  private def isCancelled(failure: Throwable): Boolean =
+    Iterator.iterate(failure)(_.getCause).takeWhile(_ != null).take(10).exists {
+      case _: InterruptedException => true
+      case spark: SparkException => spark.getCondition == "SPARK_JOB_CANCELLED"
+      case _ => false
+    }
 }

@@ -66,6 +66,9 @@ object Lifecycle {
       case SessionState.Idle =>
         CatalogSetting.check(session)
         val database = Databases.of(session)
+        // Before anything is put, as a value may be wrong.
+        val aborts = LakestepConf.AbortOnError.from(session.conf.getOption)
+        val compacts = LakestepConf.CompactFiles.from(session.conf.getOption) == "auto"
         if (!modes.readOnly.contains(true)) database.timeline.checkPlace()
         val begun = database.begin(
           BeginRequest(
@@ -86,8 +89,8 @@ object Lifecycle {
           database,
           Transactions.seenVersions(session),
           warm(session, _),
-          LakestepConf.AbortOnError.from(session.conf.getOption),
-          LakestepConf.CompactFiles.from(session.conf.getOption) == "auto"
+          aborts,
+          compacts
         )
         Transactions.saw(session, database, begun.snapshot)
         Transactions.opened(session, transaction)
@@ -288,7 +291,8 @@ object Lifecycle {
           transaction.names.read(SparkInternals.metastore(session))
         else Set.empty,
         transaction.names.purges,
-        compaction(session, transaction)
+        compaction(session, transaction),
+        transaction.readers.mayRead
       )
     } catch {
       case NonFatal(failure) =>

@@ -50,6 +50,7 @@ final class Transaction(
   private val savepoints = new NamedSavepoints(started.id)
   private[transaction] val takenBack = new TakenBack
   private[transaction] val compacted = new CompactedFiles
+  private[lakestep] val readers = new Readers
   val failure = new FailedStatement(started.id, abortsOnError)
 
   /** Tables, views and schemas as its statements have named them. */

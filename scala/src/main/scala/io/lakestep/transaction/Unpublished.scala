@@ -7,7 +7,7 @@ import io.lakestep.log.TableRef
 /**
  * Deletes the files that a transaction has written and that no commit will name; nobody waits for that. Not
  * for a transaction whose end is unknown, or that has an entry and was rolled back: versions of the log may
- * name them.
+ * name them. What a query may still read stays, too.
  */
 private[transaction] object Unpublished {
 
@@ -17,11 +17,11 @@ private[transaction] object Unpublished {
       transaction.database.discard(
         transaction.begun,
         transaction.touchedPaths,
-        transaction.stagedVersions(!_.isNew)
+        if (transaction.readers.mayRead) Nil else transaction.stagedVersions(!_.isNew)
       )
     }
 
-  /** Of one that is committed: what was taken back, or compacted, and tables that are not made after all. */
+  /** Of one that is committed: what was taken back, and tables that are not made after all. */
   def afterCommit(
       session: SparkSession,
       transaction: Transaction,
@@ -41,7 +41,8 @@ private[transaction] object Unpublished {
       isUnmade: TransactionTable => Boolean,
       compacted: Vector[String],
       keepsFiles: Boolean)(before: => Unit = ()): Unit = {
-    val taken = transaction.takenBack.files ++ compacted
+    val unread = if (transaction.readers.mayRead) Vector.empty else transaction.takenBack.files
+    val taken = unread ++ compacted
     val tables = transaction.touched.toVector.filter(isUnmade)
     val unmade = new UnmadeTables(transaction, tables, session.sessionState.newHadoopConf())
     val folders = Seq(() => unmade.removeFolders(taken)).filterNot(_ => unmade.isEmpty)

@@ -57,6 +57,10 @@ class SmallFilesSuite extends AnyFunSuite {
   test("together under 16 MiB, with a known number of rows, and some of them live") {
     assert(groups(changes(add("a", size = 8L << 20), add("b", size = (8L << 20) - 1))).size == 1)
     assert(groups(changes(add("a", size = 8L << 20), add("b", size = 8L << 20))).isEmpty)
+    def pair(partition: String, size: Long) =
+      Seq("a", "b").map(name => add(s"$name$partition", size = size, partition = partition))
+    val several = pair("1", 5L << 20) ++ pair("2", 1L << 20) ++ pair("3", 4L << 20)
+    assert(groups(changes(several: _*)) == Vector(Vector("a2", "b2"), Vector("a3", "b3")))
     val unknown = AddFile(
       add("b").body.deepCopy().without[com.fasterxml.jackson.databind.node.ObjectNode]("stats")
     )

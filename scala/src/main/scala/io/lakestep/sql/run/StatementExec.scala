@@ -104,21 +104,27 @@ final case class StatementExec(
     super.resetMetrics()
   }
 
-  private def run[T](query: SparkPlan => T): T = {
-    val open = checked()
-    try query(child)
-    catch {
-      case NonFatal(failure) =>
-        open.foreach(_.failure.failed(failure))
-        throw failure
+  /** @param lends whether rows are read after it has returned */
+  private def run[T](lends: Boolean)(query: SparkPlan => T): T =
+    checked().fold(query(child)) { transaction =>
+      transaction.readers.during(lends) {
+        // It may have ended before it knew of this reader.
+        belonging()
+        try query(child)
+        catch {
+          case NonFatal(failure) =>
+            transaction.failure.failed(failure)
+            throw failure
+        }
+      }
     }
-  }
 
-  override def executeCollect(): Array[InternalRow] = run(_.executeCollect())
-  override def executeToIterator(): Iterator[InternalRow] = run(_.executeToIterator())
-  override def executeTake(n: Int): Array[InternalRow] = run(_.executeTake(n))
-  override def executeTail(n: Int): Array[InternalRow] = run(_.executeTail(n))
-  override protected def doExecute(): RDD[InternalRow] = run(_.execute())
+  override def executeCollect(): Array[InternalRow] = run(lends = false)(_.executeCollect())
+  override def executeToIterator(): Iterator[InternalRow] =
+    run(lends = true)(_.executeToIterator())
+  override def executeTake(n: Int): Array[InternalRow] = run(lends = false)(_.executeTake(n))
+  override def executeTail(n: Int): Array[InternalRow] = run(lends = false)(_.executeTail(n))
+  override protected def doExecute(): RDD[InternalRow] = run(lends = true)(_.execute())
 
   override protected def withNewChildInternal(newChild: SparkPlan): StatementExec =
     copy(child = newChild)

@@ -1,0 +1,28 @@
+package io.lakestep.transaction
+
+import java.util.concurrent.atomic.AtomicInteger
+
+/** The queries of a transaction that may be reading its data files. Thread-safe. */
+private[lakestep] final class Readers {
+  private val running = new AtomicInteger
+  @volatile private var hasLent = false
+
+  /**
+   * Runs a query.
+   *
+   * @param lends whether it hands rows out that are read later, at any time
+   */
+  def during[T](lends: Boolean)(query: => T): T = {
+    running.incrementAndGet()
+    try {
+      if (lends) hasLent = true
+      query
+    } finally {
+      running.decrementAndGet()
+      ()
+    }
+  }
+
+  /** Whether one may read after the transaction has ended. */
+  def mayRead: Boolean = hasLent || running.get > 0
+}
