@@ -34,7 +34,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "long: full counts, for `make test-long`")
     config.addinivalue_line("markers", "classic: needs the JVM in the same process")
     config.addinivalue_line("markers", "smoke: a little of everything, for `make quick`")
-    config.addinivalue_line("markers", "sliced: an eighth of its cases, see slices.py")
+    config.addinivalue_line("markers", "sliced(of=8): one slice of its cases, see slices.py")
     if CONNECT:
         os.environ["SPARK_API_MODE"] = "connect"
 

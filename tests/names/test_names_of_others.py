@@ -7,7 +7,11 @@ import pytest
 from name_steps import conflicting, make, names, value
 from transactions import abandon, begin, commit, condition_of, refused, rollback
 
-pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
+pytestmark = [
+    pytest.mark.classic,
+    pytest.mark.usefixtures("no_transaction_left"),
+    pytest.mark.sliced(4),
+]
 
 
 @pytest.mark.parametrize("isolation", ["SNAPSHOT", "SERIALIZABLE"])

@@ -7,6 +7,8 @@ from pyspark.sql import functions as F
 import lakestep
 from built import LINE
 
+pytestmark = pytest.mark.sliced(4)
+
 ROWS = [(1, "a"), (2, "b")]
 
 

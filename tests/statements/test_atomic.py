@@ -6,7 +6,11 @@ from built import LINE
 from three_rows import ids, setting, three_rows
 from transactions import begin, refused, rollback
 
-pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left", "scripts")]
+pytestmark = [
+    pytest.mark.classic,
+    pytest.mark.usefixtures("no_transaction_left", "scripts"),
+    pytest.mark.sliced(4),
+]
 
 
 @pytest.fixture

@@ -7,7 +7,11 @@ import table_state
 from built import LINE
 from transactions import begin, commit, refused, rollback
 
-pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
+pytestmark = [
+    pytest.mark.classic,
+    pytest.mark.usefixtures("no_transaction_left"),
+    pytest.mark.sliced(4),
+]
 
 
 def column(frame):

@@ -6,7 +6,11 @@ from deltalake.exceptions import TableNotFoundError
 
 from transactions import begin, commit, condition_of, refused, rollback
 
-pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
+pytestmark = [
+    pytest.mark.classic,
+    pytest.mark.usefixtures("no_transaction_left"),
+    pytest.mark.sliced(4),
+]
 
 
 def rows(spark, path, *columns):

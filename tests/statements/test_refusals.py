@@ -11,7 +11,11 @@ import statement_kinds
 from arena import head
 from transactions import begin, commit, condition_of, refused, rollback
 
-pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
+pytestmark = [
+    pytest.mark.classic,
+    pytest.mark.usefixtures("no_transaction_left"),
+    pytest.mark.sliced(4),
+]
 
 
 def test_delta_s_second_connector_is_refused_before_it_acts(spark, arena):

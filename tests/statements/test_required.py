@@ -9,7 +9,11 @@ import lakestep
 import statement_kinds
 from transactions import begin, commit, refused, rollback
 
-pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
+pytestmark = [
+    pytest.mark.classic,
+    pytest.mark.usefixtures("no_transaction_left"),
+    pytest.mark.sliced(4),
+]
 
 REQUIRED = ("LAKESTEP_TRANSACTION_REQUIRED", "25P01")
 

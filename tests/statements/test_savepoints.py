@@ -8,7 +8,11 @@ import table_state
 from three_rows import ids, setting, three_rows
 from transactions import begin, commit, refused, rollback
 
-pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
+pytestmark = [
+    pytest.mark.classic,
+    pytest.mark.usefixtures("no_transaction_left"),
+    pytest.mark.sliced(4),
+]
 
 
 @pytest.fixture

@@ -8,7 +8,11 @@ import pytest
 from lake import append
 from transactions import abandon, begin, commit, flush, refused, rollback
 
-pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
+pytestmark = [
+    pytest.mark.classic,
+    pytest.mark.usefixtures("no_transaction_left"),
+    pytest.mark.sliced(4),
+]
 
 COMPACT = "spark.lakestep.commit.compactFiles"
 

@@ -9,7 +9,11 @@ from pyspark.errors import StreamingQueryException
 import lakestep
 from transactions import refused
 
-pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
+pytestmark = [
+    pytest.mark.classic,
+    pytest.mark.usefixtures("no_transaction_left"),
+    pytest.mark.sliced(4),
+]
 
 
 def run(spark, source, function, folder):

@@ -9,7 +9,11 @@ from arena import head
 from built import LINE
 from transactions import abandon, begin, commit, refused, rollback
 
-pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
+pytestmark = [
+    pytest.mark.classic,
+    pytest.mark.usefixtures("no_transaction_left"),
+    pytest.mark.sliced(4),
+]
 
 
 def numbers(spark, name):

@@ -1,7 +1,8 @@
 """Large matrices run in slices: each `make test` takes one, and eight landings see all of it.
 
-The tests of a file that are marked ``sliced`` are a matrix. The file `slice` counts landings; its
-number modulo 8 is the slice. ``LAKESTEP_TEST_SLICE=2/8`` takes the second one, ``all`` takes all.
+The tests of a file that are marked ``sliced`` are a matrix, of which an eighth runs; of those that
+are marked ``sliced(4)`` a quarter. The file `slice` counts landings; its number modulo 8 is the
+slice. ``LAKESTEP_TEST_SLICE=2/8`` takes the second one, ``all`` takes all.
 """
 
 import os
@@ -25,23 +26,26 @@ def chosen():
     return number - 1
 
 
-def part(cases):
+def part(cases, of=SLICES):
     """The cases of the chosen slice: on a diagonal, as no parameter may be in one slice alone."""
     number = chosen()
-    return [case for i, case in enumerate(cases) if number in (None, (i + i // SLICES) % SLICES)]
+    return [
+        case for i, case in enumerate(cases) if number is None or (i + i // of) % of == number % of
+    ]
 
 
 def split(items):
     """The items to run, and those that belong to other slices."""
     matrices = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("sliced"):
+        if marker := item.get_closest_marker("sliced"):
             # Those that are for `make test-long` would take the places of others.
-            matrices[item.path, item.get_closest_marker("long") is None].append(item)
+            is_short = item.get_closest_marker("long") is None
+            matrices[item.path, is_short, (*marker.args, SLICES)[0]].append(item)
     out = set()
-    for (_, short), matrix in matrices.items():
-        if short:
-            out |= set(matrix) - set(part(matrix))
+    for (_, is_short, of), matrix in matrices.items():
+        if is_short:
+            out |= set(matrix) - set(part(matrix, of))
     return [item for item in items if item not in out], list(out)
 
 

@@ -107,7 +107,8 @@ final case class StatementExec(
   /** @param lends whether rows are read after it has returned */
   private def run[T](lends: Boolean)(query: SparkPlan => T): T =
     checked().fold(query(child)) { transaction =>
-      transaction.readers.during(lends) {
+      // What a statement reads is read when that ends.
+      transaction.readers.during(lends && !transaction.isRunningStatement) {
         // It may have ended before it knew of this reader.
         belonging()
         try query(child)
