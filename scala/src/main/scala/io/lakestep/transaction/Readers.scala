@@ -7,6 +7,17 @@ private[lakestep] final class Readers {
   private val running = new AtomicInteger
   @volatile private var hasLent = false
 
+  /** Whether this thread, or the one that has made it, runs a statement; Delta makes threads for some. */
+  private val isInStatement = new InheritableThreadLocal[java.lang.Boolean]
+
+  /** Runs a statement: the queries that it makes are read when it ends. */
+  def ofStatement[T](statement: => T): T = {
+    val before = isInStatement.get
+    isInStatement.set(true)
+    try statement
+    finally isInStatement.set(before)
+  }
+
   /**
    * Runs a query.
    *
@@ -15,7 +26,7 @@ private[lakestep] final class Readers {
   def during[T](lends: Boolean)(query: => T): T = {
     running.incrementAndGet()
     try {
-      if (lends) hasLent = true
+      if (lends && isInStatement.get == null) hasLent = true
       query
     } finally {
       running.decrementAndGet()

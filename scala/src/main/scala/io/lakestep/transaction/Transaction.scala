@@ -206,7 +206,7 @@ final class Transaction(
     val before = savepoint(Map.empty)
     depth += 1
     try {
-      val result = body
+      val result = readers.ofStatement(body)
       val staged = stagedSince(before.staged)
       staged.foreach { case (table, _, _) => Publishable.check(table, effects(table)) }
       staged.foreach { case (table, _, last) => table.hasStaged(last) }

@@ -107,8 +107,7 @@ final case class StatementExec(
   /** @param lends whether rows are read after it has returned */
   private def run[T](lends: Boolean)(query: SparkPlan => T): T =
     checked().fold(query(child)) { transaction =>
-      // What a statement reads is read when that ends.
-      transaction.readers.during(lends && !transaction.isRunningStatement) {
+      transaction.readers.during(lends) {
         // It may have ended before it knew of this reader.
         belonging()
         try query(child)
