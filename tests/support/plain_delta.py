@@ -35,7 +35,10 @@ class PlainDelta(Process):
             str(folder),
             delta_jars,
             log=folder / "plain.log",
-            environment={k: v for k, v in os.environ.items() if not k.startswith("PYSPARK_")},
+            # It is on Spark Classic, whatever the tests are on.
+            environment={
+                k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_"))
+            },
         )
 
     def start(self, request, **arguments):
