@@ -44,9 +44,9 @@ spark.stop()
 spark = small_session(Path(sys.argv[1]))
 path = f"{sys.argv[1]}/warehouse/t"
 assert spark.read.format("delta").load(path).count() == 0
-(ended,) = spark.sql("VACUUM TRANSACTIONS RETAIN 0 HOURS").collect()
 spark.sql(f"BEGIN; INSERT INTO delta.`{path}` VALUES (2); COMMIT")
 assert spark.read.format("delta").load(path).collect()[0][0] == 2
+(ended,) = spark.sql("VACUUM TRANSACTIONS RETAIN 0 HOURS").collect()
 spark.stop()
 """
 
