@@ -33,6 +33,7 @@ _kept: list[object] = []
 def pytest_configure(config):
     config.addinivalue_line("markers", "long: full counts, for `make test-long`")
     config.addinivalue_line("markers", "classic: needs the JVM in the same process")
+    config.addinivalue_line("markers", "connect: needs a session of Spark Connect")
     config.addinivalue_line("markers", "smoke: a little of everything, for `make quick`")
     config.addinivalue_line("markers", "sliced(of=8): one slice of its cases, see slices.py")
     if CONNECT:
@@ -50,10 +51,14 @@ def pytest_collection_modifyitems(config, items):
     # The longest files first: two workers end at nearly the same time.
     seconds = json.loads(DURATIONS.read_text())
     items.sort(key=lambda item: -seconds.get(item.path.name, 0))
-    if CONNECT:
-        for item in items:
-            if item.get_closest_marker("classic"):
-                item.add_marker(pytest.mark.skip(reason="Spark Connect has no JVM to look into"))
+    other, reason = (
+        ("classic", "Spark Connect has no JVM to look into")
+        if CONNECT
+        else ("connect", "a matter of Spark Connect alone")
+    )
+    for item in items:
+        if item.get_closest_marker(other):
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(scope="session")

@@ -233,9 +233,8 @@ def test_commit_never_ends_another_transaction_of_the_session(spark, table, rows
     assert rows(spark, name) == ROWS
 
 
+@pytest.mark.connect
 def test_session_of_connect_that_ends_commits_nothing(spark, other_session, table, rows):
-    if not hasattr(other_session, "client"):
-        pytest.skip("a session of Spark Classic ends with its driver")
     name = table("released")
     other_session.sql("BEGIN")
     other_session.sql(f"INSERT INTO {name} VALUES (3, 'c')")
