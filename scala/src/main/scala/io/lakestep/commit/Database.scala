@@ -165,14 +165,14 @@ final class Database private[lakestep] (
    *
    * Reads the staged commits itself. What throws has changed nothing: conditions of flattening,
    * of the stores, LAKESTEP_TABLE_OF_ANOTHER_TIMELINE, LAKESTEP_TABLE_TWICE, LAKESTEP_TABLE_IS_A_COPY, and
-   * LAKESTEP_ENTRY_UNFINISHED when an earlier entry on these tables cannot be finished here.
+   * LAKESTEP_ENTRY_UNFINISHED when an earlier entry on these tables cannot be finished here. What is not
+   * committed and has no entry is the caller's to discard.
    *
    * @param reads tables that were only read; they count under SERIALIZABLE
    * @param changes what is made of names once the transaction is committed
    * @param readNames names that it depends on (SERIALIZABLE)
    * @param purges dropped tables whose data are deleted then, by the caller
    * @param compaction what small files are written by as fewer ones
-   * @param keepsFiles whether data files stay when nothing is committed
    */
   def commit(
       txn: BegunTransaction,
@@ -181,15 +181,11 @@ final class Database private[lakestep] (
       changes: Vector[NameChange] = Vector.empty,
       readNames: Set[NameKey] = Set.empty,
       purges: Vector[Purge] = Vector.empty,
-      compaction: Compaction = Compaction.Off,
-      keepsFiles: => Boolean = true): CommitOutcome = {
+      compaction: Compaction = Compaction.Off): CommitOutcome = {
     val outcome =
       if (txn.replays.isDefined) CommitOutcome.NothingToCommit
       else commits(txn, tables, reads, TouchedNames(changes, readNames, purges), compaction)
     outcome match {
-      case CommitOutcome.NothingToCommit =>
-        val made = for (t <- tables; version <- t.pin + 1 to t.stagedTo) yield t.path -> version
-        discard(txn, tables.map(_.path), if (keepsFiles) Nil else made)
       case _: CommitOutcome.Committed => options.afterwards(Seq(() => timeline.checkpoint()))
       case _ => ()
     }

@@ -24,8 +24,7 @@ private[transaction] final class CompactSmallFiles(session: SparkSession, transa
   /** Condition: LAKESTEP_COMMIT_CANCELLED. */
   override def apply(table: WrittenTable, groups: Vector[Vector[AddFile]]): Vector[AddFile] =
     try {
-      val found = groups.map(group => group -> transaction.compacted.find(table.path, group))
-      val missing = found.collect { case (group, None) => group }
+      val missing = groups.filter(transaction.compacted.find(table.path, _).isEmpty)
       if (missing.nonEmpty) transaction.compacted.add(table.path, missing, write(table, missing))
       groups.flatMap(transaction.compacted.find(table.path, _))
     } catch {

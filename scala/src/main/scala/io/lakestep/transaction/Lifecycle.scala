@@ -291,8 +291,7 @@ object Lifecycle {
           transaction.names.read(SparkInternals.metastore(session))
         else Set.empty,
         transaction.names.purges,
-        compaction(session, transaction),
-        transaction.readers.mayRead
+        compaction(session, transaction)
       )
     } catch {
       case NonFatal(failure) =>

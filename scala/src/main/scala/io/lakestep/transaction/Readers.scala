@@ -7,16 +7,27 @@ private[lakestep] final class Readers {
   private val running = new AtomicInteger
   @volatile private var hasLent = false
 
-  /** Whether this thread, or the one that has made it, runs a statement; Delta makes threads for some. */
-  private val isInStatement = new InheritableThreadLocal[java.lang.Boolean]
+  private final class Statement {
+    @volatile var runs = true
+  }
+
+  /** The statement that this thread works for, or the one that has made it: Delta makes threads for some. */
+  private val current = new InheritableThreadLocal[Statement]
 
   /** Runs a statement: the queries that it makes are read when it ends. */
   def ofStatement[T](statement: => T): T = {
-    val before = isInStatement.get
-    isInStatement.set(true)
+    val before = current.get
+    val own = new Statement
+    current.set(own)
     try statement
-    finally isInStatement.set(before)
+    finally {
+      // A thread of a pool may have it for ever.
+      own.runs = false
+      current.set(before)
+    }
   }
+
+  private def isInStatement: Boolean = Option(current.get).exists(_.runs)
 
   /**
    * Runs a query.
@@ -26,7 +37,7 @@ private[lakestep] final class Readers {
   def during[T](lends: Boolean)(query: => T): T = {
     running.incrementAndGet()
     try {
-      if (lends && isInStatement.get == null) hasLent = true
+      if (lends && !isInStatement) hasLent = true
       query
     } finally {
       running.decrementAndGet()

@@ -93,6 +93,8 @@ final class CommitSuite extends AnyFunSuite {
     val txn = lake.begin(db)
     assert(db.commit(txn, Seq(lake.written("A", 0))) == CommitOutcome.NothingToCommit)
     assert(db.timeline.refresh().next == 1)
+    assert(db.describe(txn.id).isInstanceOf[TransactionStatus.Open])
+    db.discard(txn, Seq(lake.path("A")))
     assert(db.describe(txn.id) == TransactionStatus.NotFound)
   }
 

@@ -317,6 +317,9 @@ final class LakestepClient(
           random.nextInt(4) > 0 && rerun(txn, attempt, conflict)
         if (!goesOn) discard(txn)
         goesOn
+      case CommitOutcome.NothingToCommit =>
+        discard(txn)
+        false
       case _: CommitOutcome.Unknown if random.nextBoolean() =>
         describe(txn.txn.id)
         false

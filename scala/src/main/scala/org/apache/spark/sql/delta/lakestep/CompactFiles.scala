@@ -30,9 +30,9 @@ object CompactFiles {
     val columns =
       snapshot.metadata.partitionColumns.map(name => Column(UnresolvedAttribute.quoted(name)))
     val tasks = partitions.min(session.sessionState.conf.numShufflePartitions)
-    val inOrder = if (tasks == 1) rows.coalesce(1) else rows.repartition(tasks, columns: _*)
+    val byPartition = if (tasks == 1) rows.coalesce(1) else rows.repartition(tasks, columns: _*)
     new OptimisticTransaction(log, None, snapshot)
-      .writeFiles(inOrder, None, isOptimize = true, Nil)
+      .writeFiles(byPartition, None, isOptimize = true, Nil)
       .collect { case add: AddFile => add.json }
   }
 }
