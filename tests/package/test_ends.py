@@ -9,6 +9,7 @@ import pytest
 
 import files_on_disk
 import small_session
+from built import TEST_JAR
 
 pytestmark = pytest.mark.classic
 
@@ -50,6 +51,103 @@ assert spark.read.format("delta").load(path).collect()[0][0] == 2
 spark.stop()
 """
 
+CUT_OFF = """
+import contextlib
+import sys
+import threading
+from pathlib import Path
+
+from small_session import small_session
+
+folder = Path(sys.argv[1])
+settings = {"spark.lakestep.commit.observer": "io.lakestep.testing.HaltingObserver"}
+spark = small_session(folder, settings | {"spark.jars": sys.argv[2]})
+client = spark.cloneSession()
+names = ["one", "two"]
+for name in names:
+    spark.sql(f"CREATE TABLE {name} (id INT) USING delta")
+client.sql("BEGIN")
+for name in names:
+    client.sql(f"INSERT INTO {name} VALUES (1)")
+(transaction,) = [row[0] for row in client.sql("SHOW TRANSACTIONS").collect()]
+
+
+def commit():
+    try:
+        client.sql("COMMIT")
+    except Exception as error:
+        print("the client met", type(error).__name__, file=sys.stderr)
+
+
+committing = threading.Thread(target=commit)
+committing.start()
+(folder / "at").read_text()
+client.interruptAll()
+# Spark's server takes it for an error of its own that something still runs.
+with contextlib.suppress(Exception):
+    client.client.release_session()
+(folder / "go").write_text("\\n")
+committing.join()
+spark.sql("BEGIN")
+seen = [spark.table(name).count() for name in names]
+spark.sql("ROLLBACK")
+again = [spark.table(name).count() for name in names]
+(state,) = {row["state"] for row in spark.sql(f"DESCRIBE TRANSACTION '{transaction}'").collect()}
+assert (seen, again, state) == ([1, 1], [1, 1], "COMPLETED"), (seen, again, state)
+spark.sql("BEGIN; INSERT INTO one VALUES (2); INSERT INTO two VALUES (2); COMMIT")
+assert [spark.table(name).count() for name in names] == [n + 1 for n in again]
+"""
+
+INTERRUPTED = """
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import lakestep
+from small_session import small_session
+
+folder = Path(sys.argv[1])
+settings = {"spark.lakestep.commit.observer": "io.lakestep.testing.HaltingObserver"}
+spark = small_session(folder, settings | {"spark.jars": sys.argv[2]})
+names = ["one", "two"]
+for name in names:
+    spark.sql(f"CREATE TABLE {name} (id INT) USING delta")
+of_spark = signal.getsignal(signal.SIGINT)
+interrupted = threading.Event()
+
+
+def interrupt(*signalled):
+    interrupted.set()
+    of_spark(*signalled)
+
+
+def press():
+    (folder / "at").read_text()
+    os.kill(os.getpid(), signal.SIGINT)
+    interrupted.wait()
+    (folder / "go").write_text("\\n")
+
+
+signal.signal(signal.SIGINT, interrupt)
+pressing = threading.Thread(target=press)
+pressing.start()
+try:
+    with lakestep.transaction(spark) as txn:
+        for name in names:
+            spark.sql(f"INSERT INTO {name} VALUES (1)")
+    raise AssertionError("it was not interrupted")
+except KeyboardInterrupt as interrupt:
+    pressing.join()
+    notes = getattr(interrupt, "__notes__", [])
+spark.sql("BEGIN")
+seen = [spark.table(name).count() for name in names]
+spark.sql("ROLLBACK")
+(state,) = {row["state"] for row in spark.sql(f"DESCRIBE TRANSACTION '{txn.id}'").collect()}
+assert (seen, state) == ([1, 1], "COMPLETED"), (seen, state, notes)
+"""
+
 
 @pytest.mark.parametrize("end", ["stop", "exit"])
 def test_a_driver_that_ends_leaves_nothing_staged_and_every_checksum(tmp_path, end):
@@ -74,3 +172,24 @@ def test_a_session_that_stops_commits_nothing_of_its_transaction(tmp_path):
     subprocess.run(command, env=environment, cwd=tmp_path, check=True, stdout=subprocess.PIPE)
     assert files_on_disk.staged_commits(tmp_path / "warehouse" / "t") == []
     assert not any((tmp_path / "timeline" / "transactions").glob("*.json"))
+
+
+def cut_off(folder, program, step, **more):
+    for pipe in ("at", "go"):
+        os.mkfifo(folder / pipe)
+    halt = {"LAKESTEP_HALT_AT": step, "LAKESTEP_HALT_FOLDER": str(folder)}
+    environment = os.environ | {"PYTHONPATH": str(Path(small_session.__file__).parent)} | halt
+    command = [sys.executable, "-c", program, str(folder), str(TEST_JAR)]
+    subprocess.run(
+        command, env=environment | more, cwd=folder, check=True, stdout=subprocess.PIPE
+    )
+
+
+@pytest.mark.parametrize("step", ["beforeOrder:1", "published:1"])
+def test_the_commit_of_a_session_of_connect_that_is_cut_off_goes_on(tmp_path, step):
+    cut_off(tmp_path, CUT_OFF, step, SPARK_API_MODE="connect")
+
+
+@pytest.mark.parametrize("step", ["beforeOrder:1", "published:1"])
+def test_a_commit_that_is_interrupted_goes_on(tmp_path, step):
+    cut_off(tmp_path, INTERRUPTED, step)
