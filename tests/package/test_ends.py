@@ -180,9 +180,7 @@ def cut_off(folder, program, step, **more):
     halt = {"LAKESTEP_HALT_AT": step, "LAKESTEP_HALT_FOLDER": str(folder)}
     environment = os.environ | {"PYTHONPATH": str(Path(small_session.__file__).parent)} | halt
     command = [sys.executable, "-c", program, str(folder), str(TEST_JAR)]
-    subprocess.run(
-        command, env=environment | more, cwd=folder, check=True, stdout=subprocess.PIPE
-    )
+    subprocess.run(command, env=environment | more, cwd=folder, check=True, stdout=subprocess.PIPE)
 
 
 @pytest.mark.parametrize("step", ["beforeOrder:1", "published:1"])
