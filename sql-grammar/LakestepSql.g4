@@ -17,7 +17,8 @@ singleStatement
     | RELEASE SAVEPOINT? name=identifier SEMICOLON* EOF                     #releaseSavepoint
     | BEGIN atomic=ATOMIC .*? EOF                                           #atomicBlock
     | SET TRANSACTION characteristics SEMICOLON* EOF                        #setTransaction
-    | SHOW TRANSACTIONS SEMICOLON* EOF                                      #showTransactions
+    | SHOW TRANSACTIONS all=ALL? SEMICOLON* EOF                             #showTransactions
+    | SHOW TIMELINE timelineRange? SEMICOLON* EOF                           #showTimeline
     | (DESCRIBE | DESC) TRANSACTION id=STRING SEMICOLON* EOF                #describeTransaction
     | EXPLAIN CONFLICT id=STRING? SEMICOLON* EOF                            #explainConflict
     | VACUUM TRANSACTIONS (RETAIN hours=identifier HOURS)? SEMICOLON* EOF   #vacuumTransactions
@@ -33,8 +34,21 @@ singleStatement
     ;
 
 begin
-    : BEGIN (TRANSACTION | WORK)? name=identifier? characteristics? batch?
-    | START TRANSACTION name=identifier? characteristics? batch?
+    : BEGIN (TRANSACTION | WORK)? name=identifier? characteristics? batch? labels?
+    | START TRANSACTION name=identifier? characteristics? batch? labels?
+    ;
+
+labels
+    : COMMENT comment=STRING tags?
+    | tags
+    ;
+
+tags
+    : TAGS LEFT_PAREN tag (COMMA tag)* RIGHT_PAREN
+    ;
+
+tag
+    : key=STRING EQ value=STRING
     ;
 
 /* Without a query it is that whose batch is running. */
@@ -61,6 +75,12 @@ characteristic
 level
     : SERIALIZABLE                                                          #serializableLevel
     | (SNAPSHOT | REPEATABLE READ | READ COMMITTED | READ UNCOMMITTED)      #snapshotLevel
+    ;
+
+timelineRange
+    : LAST last=identifier
+    | FROM from=identifier (TO to=identifier)?
+    | TO to=identifier
     ;
 
 blockEnd
@@ -106,12 +126,13 @@ identifier
 
 /* Keywords of this grammar that may name a transaction. */
 nonReserved
-    : ASSERT | ASSERTIONS | BATCH | COMMITTED | CONFLICT | DESC | DESCRIBE | DROPPED | EXPLAIN | FORGET | HOURS
-    | IMMEDIATE | ISOLATION | KEYS | LEVEL | MESSAGE | NO | OF | ONLY | QUERY | READ | RECOVER | ROWS
-    | RELEASE | REPEAT | REPEATABLE | RETAIN | SAVEPOINT | SERIALIZABLE | SET | SHOW | SNAPSHOT | START
-    | TABLE | TABLES | TO | TRANSACTIONS | UNCOMMITTED | UNDROP | VACUUM | WRITE
+    : ALL | ASSERT | ASSERTIONS | BATCH | COMMENT | COMMITTED | CONFLICT | DESC | DESCRIBE | DROPPED | EXPLAIN
+    | FORGET | FROM | HOURS | IMMEDIATE | ISOLATION | KEYS | LAST | LEVEL | MESSAGE | NO | OF | ONLY | QUERY | READ
+    | RECOVER | ROWS | RELEASE | REPEAT | REPEATABLE | RETAIN | SAVEPOINT | SERIALIZABLE | SET | SHOW | SNAPSHOT
+    | START | TABLE | TABLES | TAGS | TIMELINE | TO | TRANSACTIONS | UNCOMMITTED | UNDROP | VACUUM | WRITE
     ;
 
+ALL: 'ALL';
 AS: 'AS';
 ASSERT: 'ASSERT';
 ASSERTIONS: 'ASSERTIONS';
@@ -119,6 +140,7 @@ ATOMIC: 'ATOMIC';
 BATCH: 'BATCH';
 BEGIN: 'BEGIN';
 CASE: 'CASE';
+COMMENT: 'COMMENT';
 COMMIT: 'COMMIT';
 COMMITTED: 'COMMITTED';
 CONFLICT: 'CONFLICT';
@@ -129,11 +151,13 @@ END: 'END';
 EXPLAIN: 'EXPLAIN';
 FOR: 'FOR';
 FORGET: 'FORGET';
+FROM: 'FROM';
 HOURS: 'HOURS';
 IF: 'IF';
 IMMEDIATE: 'IMMEDIATE';
 ISOLATION: 'ISOLATION';
 KEYS: 'KEYS';
+LAST: 'LAST';
 LEVEL: 'LEVEL';
 LOOP: 'LOOP';
 MESSAGE: 'MESSAGE';
@@ -158,6 +182,8 @@ SNAPSHOT: 'SNAPSHOT';
 START: 'START';
 TABLE: 'TABLE';
 TABLES: 'TABLES';
+TAGS: 'TAGS';
+TIMELINE: 'TIMELINE';
 TO: 'TO';
 TRANSACTION: 'TRANSACTION';
 TRANSACTIONS: 'TRANSACTIONS';
@@ -170,6 +196,9 @@ WRITE: 'WRITE';
 
 COMMA: ',';
 DOT: '.';
+EQ: '=';
+LEFT_PAREN: '(';
+RIGHT_PAREN: ')';
 SEMICOLON: ';';
 
 STRING

@@ -196,3 +196,42 @@ ASSERT NO ROWS (SELECT 1 AS x) AS `no rows`
 
 # show assertions
 SHOW ASSERTIONS
+
+# begin saying it's late
+BEGIN COMMENT 'it''s late'
+
+# begin nightly [SERIALIZABLE] saying why job=load run=7
+BEGIN nightly ISOLATION LEVEL SERIALIZABLE COMMENT 'why' TAGS ('run' = '7', 'job' = 'load');
+
+# begin a=b
+START TRANSACTION TAGS ('a'='b')
+
+# begin comment
+BEGIN comment
+
+# begin tags
+BEGIN TRANSACTION tags
+
+# begin batch 3 of q saying b
+BEGIN FOR BATCH 3 OF QUERY 'q' COMMENT 'b'
+
+# block commit 1
+BEGIN COMMENT 'c' TAGS ('k' = 'v'); INSERT INTO t VALUES (1); COMMIT
+
+# show all transactions
+SHOW TRANSACTIONS ALL
+
+# timeline
+SHOW TIMELINE
+
+# timeline last 10
+show timeline last 10;
+
+# timeline from 3 to 7
+SHOW TIMELINE FROM 3 TO 7
+
+# timeline from 3
+SHOW TIMELINE FROM 3
+
+# timeline to 7
+SHOW TIMELINE TO 7

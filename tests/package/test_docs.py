@@ -30,6 +30,7 @@ SECTIONS = {
     "transactionBlock": "Block: BEGIN; …; COMMIT",
     "unfinishedBlock": "Block: BEGIN; …; COMMIT",
     "showTransactions": "SHOW TRANSACTIONS",
+    "showTimeline": "SHOW TIMELINE",
     "describeTransaction": "DESCRIBE TRANSACTION",
     "explainConflict": "EXPLAIN CONFLICT",
     "recover": "RECOVER",
@@ -155,7 +156,7 @@ def result_columns():
             r"^\| column \| type \| \|\n\|[-|]+\n((?:\|.*\n)+)", section, re.MULTILINE
         )
         if table:
-            rows = re.findall(r"^\| `(\w+)` \| `?([\w<>]+)`? \|", table[1], re.MULTILINE)
+            rows = re.findall(r"^\| `(\w+)` \| `?([\w<>,]+)`? \|", table[1], re.MULTILINE)
             assert len(rows) == table[1].count("\n"), heading
             found |= dict.fromkeys(heading.split(", "), rows)
     return found

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+_LEVELS = ("SNAPSHOT", "SERIALIZABLE")
+
 
 def literal(text: str) -> str:
     """Return a text between quotes."""
@@ -13,6 +17,31 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def for_batch(query: str | None, number: int) -> str:
-    """Return the end of BEGIN that names a batch."""
-    return f" FOR BATCH {int(number)}" + ("" if query is None else f" OF QUERY {literal(query)}")
+def begin(
+    name: str | None,
+    isolation: str | None,
+    read_only: bool,
+    batch: tuple[str | None, int] | None,
+    comment: str | None,
+    tags: Mapping[str, str],
+) -> str:
+    """Return the BEGIN of such a transaction."""
+    statement = "BEGIN TRANSACTION"
+    if name is not None:
+        statement += f" {quoted(name)}"
+    if isolation is not None:
+        if isolation.upper() not in _LEVELS:
+            raise ValueError(f"isolation must be one of {', '.join(_LEVELS)}, not {isolation!r}")
+        statement += f" ISOLATION LEVEL {isolation.upper()}"
+    if read_only:
+        statement += " READ ONLY"
+    if batch is not None:
+        query, number = batch
+        statement += f" FOR BATCH {int(number)}"
+        statement += "" if query is None else f" OF QUERY {literal(query)}"
+    if comment is not None:
+        statement += f" COMMENT {literal(comment)}"
+    if tags:
+        pairs = (f"{literal(key)} = {literal(value)}" for key, value in tags.items())
+        statement += f" TAGS ({', '.join(pairs)})"
+    return statement

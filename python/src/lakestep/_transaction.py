@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lakestep import _errors, _session
 from lakestep._savepoint import Savepoint
-from lakestep._sql import for_batch, literal, quoted
+from lakestep._sql import begin, literal, quoted
 
 if TYPE_CHECKING:
     from typing import TypeGuard
@@ -21,8 +21,6 @@ _log = logging.getLogger("lakestep")
 
 # The session setting by which the JVM names the open transaction.
 OPEN = "spark.lakestep.transaction"
-
-_LEVELS = ("SNAPSHOT", "SERIALIZABLE")
 
 
 class Transaction:
@@ -285,6 +283,8 @@ def transaction(
     isolation: str | None = None,
     read_only: bool = False,
     batch: tuple[str | None, int] | None = None,
+    comment: str | None = None,
+    tags: Mapping[str, str] | None = None,
 ) -> Iterator[Transaction]:
     """Run the body of a ``with`` statement as one transaction over all Delta tables.
 
@@ -312,6 +312,10 @@ def transaction(
         has; None inside a batch of Spark Classic for the query that runs it. When the batch is
         committed already, the body runs, `Transaction.replays` tells it, and nothing that it does
         to tables is committed; an exception of the body is logged then, and not raised.
+    comment : str, optional
+        Why; kept in the timeline, and shown by `SHOW TIMELINE`, as `tags` are.
+    tags : mapping of str to str, optional
+        Keys and values of your own, the run of a job for one. With the comment 4,096 characters.
 
     Yields
     ------
@@ -338,17 +342,7 @@ def transaction(
     ...     spark.sql("DELETE FROM staging WHERE loaded")
     """
     _session.meet(spark)
-    statement = "BEGIN TRANSACTION"
-    if name is not None:
-        statement += f" {quoted(name)}"
-    if isolation is not None:
-        if isolation.upper() not in _LEVELS:
-            raise ValueError(f"isolation must be one of {', '.join(_LEVELS)}, not {isolation!r}")
-        statement += f" ISOLATION LEVEL {isolation.upper()}"
-    if read_only:
-        statement += " READ ONLY"
-    if batch is not None:
-        statement += for_batch(*batch)
+    statement = begin(name, isolation, read_only, batch, comment, tags or {})
     txn = Transaction(spark, spark.sql(statement).collect()[0])
     try:
         yield txn

@@ -1,6 +1,6 @@
 package io.lakestep.commit
 
-import io.lakestep.timeline.{AssertionOutcome, BatchKey, Requested, TimelineSnapshot}
+import io.lakestep.timeline.{AssertionOutcome, BatchKey, Labels, Requested, TimelineSnapshot}
 
 /**
  * What BEGIN asks for.
@@ -16,7 +16,8 @@ final case class BeginRequest(
     isolation: IsolationLevel,
     readOnly: Boolean,
     notBefore: Long,
-    batch: Option[BatchKey] = None)
+    batch: Option[BatchKey] = None,
+    labels: Labels = Labels.none)
 
 /**
  * An open transaction; a value. The snapshot is the longest prefix of finished entries at BEGIN.
@@ -42,7 +43,8 @@ final case class BegunTransaction(
     replays: Option[Long] = None,
     batchBefore: Option[Long] = None,
     assertions: Vector[AssertionOutcome] = Vector.empty,
-    countsReads: Boolean = false) {
+    countsReads: Boolean = false,
+    labels: Labels = Labels.none) {
 
   /** What its statements read of tables that it meets now. */
   def readPoint: ReadPoint = ReadPoint(snapshot, base, requestedAtMs)
@@ -53,5 +55,5 @@ final case class BegunTransaction(
   def readsCount: Boolean = isSerializable || countsReads
 
   def requested: Requested =
-    Requested(id, name, user, application, isolation.name, snapshot, requestedAtMs)
+    Requested(id, name, user, application, isolation.name, snapshot, requestedAtMs, labels)
 }

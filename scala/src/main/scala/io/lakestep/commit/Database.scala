@@ -96,7 +96,8 @@ final class Database private[lakestep] (
       request.readOnly,
       request.batch,
       request.batch.flatMap(Batches.appliedAt(_, view)),
-      request.batch.flatMap(key => view.batch(key.query)).map(_.batch)
+      request.batch.flatMap(key => view.batch(key.query)).map(_.batch),
+      labels = request.labels
     )
     if (!request.readOnly) {
       observer.beforeRequested(txn.id)
@@ -350,7 +351,6 @@ final class Database private[lakestep] (
       case (entry: CommitEntry, _, _) => TransactionStatus.InFlight(entry)
       case (entry: AbortEntry, _, _) => TransactionStatus.Aborted(entry.number)
     }
-
 }
 
 object Database {

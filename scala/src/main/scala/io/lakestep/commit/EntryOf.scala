@@ -19,7 +19,6 @@ private[commit] final class EntryOf(env: Environment) {
     timeMs = clock.nowMs(),
     rules = options.rules.version,
     transaction = txn.requested,
-    message = None,
     tables = reserving(staged.zip(validated.written).map { case (s, c) => s -> entryTable(s, c) }),
     reads = validated.reads,
     names = names.changes,

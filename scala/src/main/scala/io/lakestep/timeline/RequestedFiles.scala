@@ -6,6 +6,7 @@ import io.lakestep.storage.{ObjectStore, PutOutcome, StoredFile}
 private[timeline] trait RequestedFiles {
   def root: String
   protected def store: ObjectStore
+  protected def atOnce: AtOnce
   protected def putOnce(file: String, bytes: Array[Byte]): PutOutcome
 
   private def requestedFile(id: String) = s"$root/transactions/$id.json"
@@ -17,6 +18,10 @@ private[timeline] trait RequestedFiles {
 
   def requested(id: String): Option[Requested] =
     store.get(requestedFile(id)).map(TimelineCodec.decodeRequested(requestedFile(id), _))
+
+  /** Transactions that have not been tidied up, oldest first. */
+  def requested(): Vector[Requested] =
+    atOnce(allRequested.keys.toVector)(requested(_)).flatten.sortBy(_.requestedAtMs)
 
   /** The files of transactions that have not been tidied up, by id. */
   def allRequested: Map[String, StoredFile] =

@@ -41,6 +41,9 @@ private[timeline] final class StrictFields(file: String, val tree: ObjectNode) {
 
   def optChild(name: String): Option[StrictFields] = optObject(name).map(new StrictFields(file, _))
 
+  /** All fields of the object, which are texts. */
+  def texts: Map[String, String] = tree.fieldNames.asScala.map(n => n -> string(n)).toMap
+
   def optObject(name: String): Option[ObjectNode] = present(name).map {
     case o: ObjectNode => o
     case _ => throw missing(name)

@@ -29,7 +29,7 @@ final class Timeline(
     ids: Ids,
     putAttempts: Int,
     interval: Int,
-    atOnce: AtOnce = AtOnce.OneByOne)
+    protected val atOnce: AtOnce = AtOnce.OneByOne)
     extends RequestedFiles
     with NameFiles {
   import Timeline._
@@ -174,6 +174,11 @@ final class Timeline(
   /** An entry, and what is known of its end: from memory, or of an older one from the store. */
   def status(number: Long): EntryStatus =
     known.status(number).getOrElse(withEnd(existing(number)))
+
+  /** Entries of these numbers and what is known of their ends, as far as there are such. */
+  def entries(from: Long, to: Long): Vector[EntryStatus] =
+    (from.max(TimelineEntry.First) to to.min(known.next - 1)).grouped(Most)
+      .flatMap(numbers => atOnce(numbers.toVector)(status)).toVector
 
   private def existing(number: Long, absent: String = "it is missing"): EntryStatus =
     readEntry(number).getOrElse(throw StrictFields.corrupt(entryFile(number), absent))

@@ -55,7 +55,6 @@ object TimelineCodec {
       if (features.nonEmpty) texts(node.putArray(StrictFields.RequiredFeatures), features)
       node.put("rules", c.rules)
       node.set[JsonNode]("transaction", requested(c.transaction))
-      c.message.foreach(m => node.put("message", m))
       list(node.putArray("tables"), c.tables.map(table))
       list(node.putArray("reads"), c.reads.map(read))
       // Earlier versions ask for these.
@@ -83,7 +82,6 @@ object TimelineCodec {
           timeMs = f.long("timeMs"),
           rules = f.int("rules"),
           transaction = requested(f.child("transaction")),
-          message = f.optString("message"),
           tables = f.children("tables").map(table),
           reads = f.children("reads").map(read),
           names = f.optChildren(Names).fold(Vector.empty[NameChange])(_.map(NameCodec.decode)),
@@ -200,6 +198,12 @@ object TimelineCodec {
       .put("isolation", r.isolation)
       .put("snapshot", r.snapshot)
       .put("requestedAtMs", r.requestedAtMs)
+    r.labels.comment.foreach(c => node.put("comment", c))
+    if (r.labels.tags.nonEmpty) {
+      val tags = node.putObject("tags")
+      r.labels.tags.toVector.sorted.foreach { case (key, value) => tags.put(key, value) }
+    }
+    node
   }
 
   private def requested(f: StrictFields): Requested = Requested(
@@ -209,7 +213,8 @@ object TimelineCodec {
     f.string("application"),
     f.string("isolation"),
     f.long("snapshot"),
-    f.long("requestedAtMs")
+    f.long("requestedAtMs"),
+    new Labels(f.optString("comment"), f.optChild("tags").fold(Map.empty[String, String])(_.texts))
   )
 
   private def table(t: EntryTable): ObjectNode = {

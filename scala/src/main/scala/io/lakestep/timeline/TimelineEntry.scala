@@ -37,7 +37,6 @@ final case class CommitEntry(
     timeMs: Long,
     rules: Int,
     transaction: Requested,
-    message: Option[String],
     tables: Vector[EntryTable],
     reads: Vector[EntryRead],
     names: Vector[NameChange] = Vector.empty,
@@ -153,7 +152,8 @@ final case class Requested(
     application: String,
     isolation: String,
     snapshot: Long,
-    requestedAtMs: Long)
+    requestedAtMs: Long,
+    labels: Labels = Labels.none)
 
 /** What became of an entry; put once. `entryHash` is the BLAKE3 of the entry's bytes. */
 sealed trait Outcome {

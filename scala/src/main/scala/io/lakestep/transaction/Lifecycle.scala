@@ -10,7 +10,7 @@ import io.lakestep.{Errors, LakestepConf, LakestepException}
 import io.lakestep.commit.{
   BeginRequest, CommitOutcome, Compaction, IsolationLevel, TransactionEvent, TransactionModes
 }
-import io.lakestep.timeline.{AppliedBatch, BatchKey, Conflict}
+import io.lakestep.timeline.{AppliedBatch, BatchKey, Conflict, Labels}
 
 /** What COMMIT reports: no entry when the transaction wrote nothing. */
 final case class CommitReport(transactionId: String, entry: Option[Long], tables: Int)
@@ -22,10 +22,11 @@ object Lifecycle {
       session: SparkSession,
       name: Option[String],
       modes: TransactionModes,
-      batch: Option[AskedBatch] = None): Transaction = {
+      batch: Option[AskedBatch] = None,
+      labels: Labels = Labels.none): Transaction = {
     checkBatch(session)
     if (batch.isDefined && modes.readOnly.contains(true)) throw Errors("LAKESTEP_BATCH_READ_ONLY")
-    beginInternal(session, name, modes, batch.map(_.key(runningQuery(session))))
+    beginInternal(session, name, modes, batch.map(_.key(runningQuery(session))), labels)
   }
 
   /**
@@ -58,7 +59,8 @@ object Lifecycle {
       session: SparkSession,
       name: Option[String],
       modes: TransactionModes,
-      batch: Option[BatchKey] = None): Transaction =
+      batch: Option[BatchKey] = None,
+      labels: Labels = Labels.none): Transaction =
     Transactions.beginning(session)(Transactions.state(session) match {
       case SessionState.Open(open) => throw alreadyActive(open)
       case SessionState.Failed(failed) =>
@@ -81,7 +83,8 @@ object Lifecycle {
               ),
             readOnly = modes.readOnly.contains(true),
             notBefore = Transactions.seenEntry(session, database),
-            batch = batch
+            batch = batch,
+            labels = labels
           )
         )
         val transaction = new Transaction(

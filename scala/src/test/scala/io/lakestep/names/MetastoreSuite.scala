@@ -121,7 +121,6 @@ final class MetastoreSuite extends AnyFunSuite {
       0,
       1,
       Requested("t1", None, "me", "app", "SNAPSHOT", 0, 0),
-      None,
       Vector.empty,
       Vector.empty,
       changes.toVector

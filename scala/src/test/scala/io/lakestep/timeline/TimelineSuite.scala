@@ -10,7 +10,16 @@ import io.lakestep.storage.MemoryStore
 final class TimelineSuite extends AnyFunSuite {
 
   private def requested(id: String) =
-    Requested(id, Some("näme \"q\""), "me", "app", "SNAPSHOT", 3, 17)
+    Requested(
+      id,
+      Some("näme \"q\""),
+      "me",
+      "app",
+      "SNAPSHOT",
+      3,
+      17,
+      new Labels(Some("why \"é\""), Map("b" -> "2", "a" -> "1"))
+    )
 
   private val table = EntryTable(
     "log",
@@ -57,7 +66,6 @@ final class TimelineSuite extends AnyFunSuite {
     10,
     1,
     requested(id),
-    Some("msg"),
     Vector(
       table,
       table.copy(

@@ -83,8 +83,9 @@ final case class ResolveTransactionBlock(session: SparkSession) extends Rule[Log
       val attempts = Attempts.of(session)
       var isSessionAsBefore = () => true
       Redo.whole(attempts) {
+        val begin = block.begin
         val transaction =
-          Lifecycle.begin(session, block.begin.name, block.begin.modes, block.begin.batch)
+          Lifecycle.begin(session, begin.name, begin.modes, begin.batch, begin.labels)
         val before = transaction.savepoint(SessionEnvironment.of(session))
         isSessionAsBefore =
           () => before.isSameSession(transaction.savepoint(SessionEnvironment.of(session)))

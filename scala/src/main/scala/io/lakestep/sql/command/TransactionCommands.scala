@@ -14,10 +14,8 @@ import org.apache.spark.sql.types.{
 }
 
 import io.lakestep.commit.{Finished, Residue, TransactionModes, TransactionStatus}
-import io.lakestep.timeline.{CommitEntry, Requested}
-import io.lakestep.transaction.{
-  AskedBatch, Databases, Lifecycle, MetConflict, SessionState, Transactions
-}
+import io.lakestep.timeline.{CommitEntry, Labels}
+import io.lakestep.transaction.{AskedBatch, Databases, Lifecycle, MetConflict, Transactions}
 import io.lakestep.Errors
 
 private[sql] object Columns {
@@ -71,7 +69,8 @@ private[sql] object InspectionCommand {
 final case class BeginTransaction(
     name: Option[String],
     modes: TransactionModes,
-    batch: Option[AskedBatch] = None)
+    batch: Option[AskedBatch] = None,
+    labels: Labels = Labels.none)
     extends TransactionCommand {
 
   override val output: Seq[Attribute] = Columns(
@@ -85,7 +84,7 @@ final case class BeginTransaction(
   )
 
   override def run(session: SparkSession): Seq[Row] = {
-    val begun = Lifecycle.begin(session, name, modes, batch).begun
+    val begun = Lifecycle.begin(session, name, modes, batch, labels).begun
     Seq(
       Row(
         begun.id,
@@ -133,112 +132,6 @@ final case class RollbackTransaction() extends TransactionCommand {
     Lifecycle.refuseInBlock(session, "ROLLBACK")
     Seq(Row(Lifecycle.rollback(session)))
   }
-}
-
-/** `SHOW TRANSACTIONS`: this session's open one, then the unfinished entries of the timeline. */
-final case class ShowTransactions() extends InspectionCommand {
-
-  override val output: Seq[Attribute] = Columns(
-    "transaction_id" -> StringType,
-    "name" -> StringType,
-    "user" -> StringType,
-    "state" -> StringType,
-    "entry" -> LongType,
-    "began_at" -> TimestampType,
-    "tables" -> StringType
-  )
-
-  override def run(session: SparkSession): Seq[Row] = {
-    val own = Transactions.state(session) match {
-      case SessionState.Idle => None
-      case SessionState.Failed(t) => Some(Row(t.id, null, null, "FAILED", null, null, null))
-      case SessionState.Open(t) =>
-        Some(
-          Row(
-            t.id,
-            t.begun.name.orNull,
-            session.sparkContext.sparkUser,
-            "REQUESTED",
-            null,
-            new Timestamp(t.begun.requestedAtMs),
-            t.touched.map(_.base.toString).mkString(", ")
-          )
-        )
-    }
-    own.toSeq ++ Databases.of(session).unfinished().map { e =>
-      Row(
-        e.transaction.id,
-        e.transaction.name.orNull,
-        e.transaction.user,
-        "INFLIGHT",
-        e.number,
-        new Timestamp(e.transaction.requestedAtMs),
-        e.tables.map(_.name).mkString(", ")
-      )
-    }
-  }
-}
-
-/** `DESCRIBE TRANSACTION`: where a transaction is, of whatever client, by its id. */
-final case class DescribeTransaction(id: String) extends InspectionCommand {
-
-  override val output: Seq[Attribute] = Columns(
-    "transaction_id" -> StringType,
-    "state" -> StringType,
-    "name" -> StringType,
-    "user" -> StringType,
-    "isolation" -> StringType,
-    "snapshot" -> LongType,
-    "began_at" -> TimestampType,
-    "entry" -> LongType,
-    "tables" -> StringType,
-    "residue" -> StringType,
-    "batch" -> StringType,
-    "assertions" -> StringType
-  )
-
-  override def run(session: SparkSession): Seq[Row] = Databases.of(session).describe(id) match {
-    case TransactionStatus.NotFound => Seq(row("NOT_FOUND"))
-    case TransactionStatus.Open(requested) => Seq(row("REQUESTED", Some(requested)))
-    case TransactionStatus.Aborted(entry) => Seq(row("ABORTED", entry = Some(entry)))
-    case TransactionStatus.InFlight(entry) => Seq(ordered("INFLIGHT", entry))
-    case TransactionStatus.Committed(entry, _) => Seq(ordered("COMPLETED", entry))
-    case TransactionStatus.RolledBack(entry, _, residue) =>
-      Seq(ordered("ROLLED_BACK", entry, residue))
-  }
-
-  private def ordered(state: String, entry: CommitEntry, residue: Seq[String] = Nil): Row = row(
-    state,
-    Some(entry.transaction),
-    Some(entry.number),
-    entry.tables.map(_.name).mkString(", "),
-    residue.mkString("; "),
-    entry.batches.map(b => b.batch.fold("none")(_.toString) + s" of ${b.query}").mkString(", "),
-    entry.assertions
-      .map(a => s"${a.name} ${if (a.passed) "passed" else "failed"}").mkString(", ")
-  )
-
-  private def row(
-      state: String,
-      requested: Option[Requested] = None,
-      entry: Option[Long] = None,
-      tables: String = null,
-      residue: String = null,
-      batch: String = null,
-      assertions: String = null): Row = Row(
-    id,
-    state,
-    requested.flatMap(_.name).orNull,
-    requested.map(_.user).orNull,
-    requested.map(_.isolation).orNull,
-    requested.map(r => Long.box(r.snapshot)).orNull,
-    requested.map(r => new Timestamp(r.requestedAtMs)).orNull,
-    entry.map(Long.box).orNull,
-    tables,
-    residue,
-    batch,
-    assertions
-  )
 }
 
 /** `EXPLAIN CONFLICT`: why a transaction was not committed; without an id, the session's last one. */

@@ -15,10 +15,11 @@ import io.lakestep.sql.command.{
   AssertStatement, BeginTransaction, BlockEnd, CommitTransaction, DescribeTransaction,
   ExplainConflict, ForgetBatchKeys, Recover, ReleaseSavepoint, RollbackToSavepoint,
   RollbackTransaction, SetSavepoint, SetTransaction, ShowAssertions, ShowDroppedTables,
-  ShowTransactions, UndropTable, VacuumDroppedTables, VacuumTransactions
+  ShowTimeline, ShowTransactions, UndropTable, VacuumDroppedTables, VacuumTransactions
 }
 import io.lakestep.sql.parser.{LakestepSqlBaseVisitor, LakestepSqlLexer, LakestepSqlParser}
 import io.lakestep.sql.parser.LakestepSqlParser._
+import io.lakestep.timeline.Labels
 import io.lakestep.transaction.AskedBatch
 
 /** What a text is to Lakestep. */
@@ -121,7 +122,23 @@ private[sql] object Statements {
       Ours(RollbackTransaction())
 
     override def visitShowTransactions(ctx: ShowTransactionsContext): ParsedText =
-      Ours(ShowTransactions())
+      Ours(ShowTransactions(ofAll = ctx.all != null))
+
+    override def visitShowTimeline(ctx: ShowTimelineContext): ParsedText = {
+      def number(typed: IdentifierContext): Option[Long] = Option(typed).map(t =>
+        t.getText.toLongOption.getOrElse(
+          throw Errors("LAKESTEP_TIMELINE_RANGE_INVALID", "number" -> t.getText)
+        )
+      )
+      val range = Option(ctx.timelineRange)
+      Ours(
+        ShowTimeline(
+          range.flatMap(r => number(r.from)),
+          range.flatMap(r => number(r.to)),
+          range.flatMap(r => number(r.last))
+        )
+      )
+    }
 
     override def visitDescribeTransaction(ctx: DescribeTransactionContext): ParsedText =
       Ours(DescribeTransaction(unquoted(ctx.id)))
@@ -183,8 +200,14 @@ private[sql] object Statements {
               .getOrElse(throw Errors("LAKESTEP_BATCH_NUMBER_INVALID", "batch" -> number)),
             Option(batch.query).map(text)
           )
-        }
+        },
+        Option(ctx.labels).fold(Labels.none)(labels)
       )
+    }
+
+    private def labels(ctx: LabelsContext): Labels = {
+      val tags = Option(ctx.tags).toSeq.flatMap(_.tag.asScala)
+      Labels(Option(ctx.comment).map(text), tags.map(t => text(t.key) -> text(t.value)))
     }
 
     private def text(literal: Token): String =

@@ -6,10 +6,11 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.LakestepException
 import io.lakestep.commit.TransactionModes
+import io.lakestep.timeline.Labels
 import io.lakestep.sql.command.{
   AssertStatement, BeginTransaction, BlockEnd, CommitTransaction, DescribeTransaction,
   ExplainConflict, ForgetBatchKeys, Recover, ReleaseSavepoint, RollbackToSavepoint,
-  RollbackTransaction, SetSavepoint, SetTransaction, ShowAssertions, ShowTransactions,
+  RollbackTransaction, SetSavepoint, SetTransaction, ShowAssertions, ShowTimeline, ShowTransactions,
   VacuumTransactions
 }
 
@@ -24,13 +25,17 @@ class GrammarSuite extends AnyFunSuite {
       .filter(_.nonEmpty)
       .toSeq
 
+  private def shown(labels: Labels): Seq[String] =
+    labels.comment.map(c => s"saying $c").toSeq ++
+      labels.tags.toSeq.sorted.map { case (key, value) => s"$key=$value" }
+
   private def shown(text: String): String =
     try
       Statements.parse(text) match {
         case ParsedText.PassThrough => "pass through"
-        case ParsedText.Ours(BeginTransaction(name, said, batch)) =>
+        case ParsedText.Ours(BeginTransaction(name, said, batch, labels)) =>
           val asked = batch.map(b => s"batch ${b.number} of ${b.query.getOrElse("this query")}")
-          ("begin" +: (name.toSeq ++ modes(said) ++ asked)).mkString(" ")
+          ("begin" +: (name.toSeq ++ modes(said) ++ asked ++ shown(labels))).mkString(" ")
         case ParsedText.Ours(AssertStatement(text, noRows, name, message, isImmediate)) =>
           val kind = if (noRows) "assert no rows" else "assert"
           val now = Option.when(isImmediate)("now")
@@ -43,7 +48,11 @@ class GrammarSuite extends AnyFunSuite {
         case ParsedText.Ours(SetTransaction(said)) => ("set" +: modes(said).toSeq).mkString(" ")
         case ParsedText.Ours(CommitTransaction()) => "commit"
         case ParsedText.Ours(RollbackTransaction()) => "rollback"
-        case ParsedText.Ours(ShowTransactions()) => "show transactions"
+        case ParsedText.Ours(ShowTransactions(false)) => "show transactions"
+        case ParsedText.Ours(ShowTransactions(true)) => "show all transactions"
+        case ParsedText.Ours(ShowTimeline(from, to, last)) =>
+          (Seq("timeline") ++ from.map(n => s"from $n") ++ to.map(n => s"to $n") ++
+            last.map(n => s"last $n")).mkString(" ")
         case ParsedText.Ours(DescribeTransaction(id)) => s"describe $id"
         case ParsedText.Ours(ExplainConflict(id)) => ("explain conflict" +: id.toSeq).mkString(" ")
         case ParsedText.Ours(VacuumTransactions(hours)) => s"vacuum $hours"
@@ -96,7 +105,7 @@ class GrammarSuite extends AnyFunSuite {
   test("a character outside the basic plane does not move what follows it") {
     val text = "BEGIN `n😀`; /* 😀 */ DELETE FROM t WHERE v = '😀' AND id = 12; SELECT 12; COMMIT"
     Statements.parse(text) match {
-      case ParsedText.Block(BeginTransaction(name, _, _), pieces, _) =>
+      case ParsedText.Block(BeginTransaction(name, _, _, _), pieces, _) =>
         assert(name.contains("n😀"))
         assert(pieces == Seq("DELETE FROM t WHERE v = '😀' AND id = 12", "SELECT 12"))
       case other => fail(other.toString)
