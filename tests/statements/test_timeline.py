@@ -20,7 +20,7 @@ def describe(session, transaction):
 def test_a_transaction_says_what_it_is_for(spark, table):
     one, two = table("told_one"), table("told_two")
     tags = {"run": "7", "job": 'it\'s \\ "load"', "": ""}
-    comment = "back to\nMonday's rows – ünïcode"
+    comment = "back to\nMonday's rows: ünïcode"
     with lakestep.transaction(spark, "nightly", comment=comment, tags=tags) as txn:
         spark.sql(f"DELETE FROM {one} WHERE id = 1")
         spark.sql(f"INSERT INTO {two} VALUES (3, 'c'), (4, 'd')")
