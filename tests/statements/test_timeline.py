@@ -60,6 +60,7 @@ def test_entries_by_number(spark, table):
     for number in range(5):
         with lakestep.transaction(spark, f"n{number}") as txn:
             spark.sql(f"INSERT INTO {name} VALUES ({number}, 'x')")
+        assert txn.entry is not None
         entries.append(txn.entry)
 
     def numbers(clause=""):
