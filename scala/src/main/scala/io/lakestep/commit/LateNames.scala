@@ -59,7 +59,11 @@ private[commit] final class LateNames(env: Environment) {
   def suspects(keys: Set[NameKey]): (NameKey, Option[NamedObject]) => Boolean =
     if (!safeguards.distrustsNames) (_, _) => false
     else {
-      val histories = underWay(keys, Set.empty).map(over(_).flatMap(_.names).groupBy(_.key))
+      val histories = underWay(keys, Set.empty).map { number =>
+        // Of other names an entry may be missing that is over none of these.
+        val own = timeline.status(number).names.map(_.key).toSet
+        over(number).flatMap(_.names).filter(c => own(c.key)).groupBy(_.key)
+      }
       (key, now) => histories.flatMap(_.get(key)).exists(options.catalogs.mayBeLeft(_, now))
     }
 

@@ -218,6 +218,26 @@ final class NamesSuite extends AnyFunSuite {
       }
     }
 
+  test("what a MAKING tells of one name makes no other one suspect") {
+    val s = new NamedLake
+    val dying = s.client(observer = new CommitSteps {
+      override def namesMade(entry: CommitEntry): Unit = throw new Crash
+    })
+    intercept[Crash] { s.commit(dying, s.make("C", "B")); () }
+    val db = s.client()
+    def change(name: String, before: Option[String], after: Option[String]) =
+      NameChange(s.key(name), before.map(s.named), after.map(s.named))
+    val steps = Seq(
+      Seq(change("C", Some("B"), None), change("D", None, Some("A"))),
+      Seq(change("C", None, Some("B")), change("D", Some("A"), Some("B"))),
+      // This one is not over C.
+      Seq(change("D", Some("B"), Some("A"))),
+      Seq(change("C", Some("B"), None), change("D", Some("A"), None))
+    )
+    steps.foreach(changes => assert(isCommitted(s.commit(db, changes: _*)), changes))
+    assert(s.places == Map("A" -> "A", "B" -> "B"))
+  }
+
   test("a managed table stays external while a client may be about to drop its name") {
     for (isHeeded <- Seq(true, false)) {
       val s = new NamedLake
