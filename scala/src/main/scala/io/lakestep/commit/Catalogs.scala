@@ -1,7 +1,7 @@
 package io.lakestep.commit
 
 import io.lakestep.log.TableRef
-import io.lakestep.timeline.{CommitEntry, Making, NameKey, NamedObject}
+import io.lakestep.timeline.{CommitEntry, Making, NameChange, NameKey, NamedObject}
 
 /**
  * The metastores that this client has: what names stand for in them, and how committed transactions
@@ -20,6 +20,12 @@ trait Catalogs {
 
   /** Names of tables, views and functions in a schema. */
   def inside(schema: NameKey): Set[String]
+
+  /**
+   * Whether a client that was late with one of these changes of a name may have left it so: it is not
+   * what the last of them has made.
+   */
+  def mayBeLeft(changes: Vector[NameChange], now: Option[NamedObject]): Boolean
 
   /** Of these places, those to which a name of a table leads, or into or around which: with that name. */
   def namesAt(places: Vector[TableRef]): Map[TableRef, String]
@@ -65,6 +71,7 @@ object Catalogs {
     override def isStill(metastore: String): Boolean = false
     override def find(key: NameKey): Option[NamedObject] = scala.None
     override def inside(schema: NameKey): Set[String] = Set.empty
+    override def mayBeLeft(changes: Vector[NameChange], now: Option[NamedObject]): Boolean = false
     override def namesAt(places: Vector[TableRef]): Map[TableRef, String] = Map.empty
     override def apply(entry: CommitEntry, making: Making): Vector[Throwable] = Vector.empty
     override def repair(

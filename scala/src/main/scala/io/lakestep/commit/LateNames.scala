@@ -43,12 +43,29 @@ private[commit] final class LateNames(env: Environment) {
     if (!failed.remove(making.number, making)) quietly(timeline.deleteMaking(making))
 
   /** Whether a client may be at work on a name that this entry changes, or have died there. */
-  def isOver(entry: CommitEntry, mine: Making): Boolean = {
-    val keys = entry.names.map(_.key).toSet
-    others(Set(mine)).exists { case (making, _) =>
-      making.number != entry.number && timeline.status(making.number).names.exists(c => keys(c.key))
+  def isOver(entry: CommitEntry, mine: Making): Boolean =
+    underWay(entry.names.map(_.key).toSet, Set(mine)).exists(_ != entry.number)
+
+  /** The entries with such names that others may be at work on. */
+  private def underWay(keys: Set[NameKey], mine: Set[Making]): Vector[Long] =
+    others(mine).map(_._1.number).distinct
+      .filter(timeline.status(_).names.exists(c => keys(c.key)))
+
+  /**
+   * Which of these names a late client may have left as they are. A metastore that is asked after this
+   * call, for names that are known to be made before it, shows nothing else that is wrong: a client's
+   * MAKING is there before it changes a name, and until that is right again.
+   */
+  def suspects(keys: Set[NameKey]): (NameKey, Option[NamedObject]) => Boolean =
+    if (!safeguards.distrustsNames) (_, _) => false
+    else {
+      val histories = underWay(keys, Set.empty).map { number =>
+        // Of other names an entry may be missing that is over none of these.
+        val own = timeline.status(number).names.map(_.key).toSet
+        over(number).flatMap(_.names).filter(c => own(c.key)).groupBy(_.key)
+      }
+      (key, now) => histories.flatMap(_.get(key)).exists(options.catalogs.mayBeLeft(_, now))
     }
-  }
 
   /** Of those who have been silent for long nobody thinks any more. */
   private def others(mine: Set[Making]): Vector[(Making, Long)] =

@@ -140,15 +140,23 @@ private[commit] final class Names(env: Environment, late: LateNames) {
       if (view.snapshot.names.unapplied.nonEmpty) applyPending(view)
       val isKnown = metastores(changes).forall(options.catalogs.isStill(_))
       val pending = timeline.known.snapshot.names.pending
-      changes.find { c =>
+      // Before the metastore is asked, and after it is known what has been made.
+      val isSuspect = late.suspects(changes.map(_.key).toSet)
+      val changed = changes.find { c =>
         val now = pending.getOrElse(c.key, options.catalogs.find(c.key))
+        def isLeft = !pending.contains(c.key) && isSuspect(c.key, now)
         def gone = inside(changes, c.key) ++
           pending.collect {
             case (k, None) if k.metastore == c.key.metastore && k.schema == c.key.schema => k.name
           }.flatten
-        !isKnown || differs(now, c) || c.after.isEmpty && c.key.name.isEmpty &&
+        !isKnown || differs(now, c) || isLeft || c.after.isEmpty && c.key.name.isEmpty &&
         (options.catalogs.inside(c.key) -- gone).nonEmpty
-      }.map(c => Conflict(Rule.NameChanged, c.key.toString, "", operation = Some("by others")))
+      }
+      // Who runs it again is to meet what is right.
+      if (changed.nonEmpty) late.all(forgets = false)
+      changed.map(c =>
+        Conflict(Rule.NameChanged, c.key.toString, "", operation = Some("by others"))
+      )
     }
 
   /** What a transaction changes in a schema. */

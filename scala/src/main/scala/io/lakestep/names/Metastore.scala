@@ -96,8 +96,7 @@ private[lakestep] final class Metastore(
     }
   }
 
-  /** Whether one of these changes may have left a name like this, and not the last one. */
-  private def mayBeLeft(changes: Vector[NameChange], now: Option[NamedObject]): Boolean = {
+  override def mayBeLeft(changes: Vector[NameChange], now: Option[NamedObject]): Boolean = {
     def isExactly(other: Option[NamedObject]) =
       now.map(n => Json.canonical(n.definition)) == other.map(n => Json.canonical(n.definition))
     val last = changes.last.after

@@ -20,6 +20,9 @@ private[commit] final class SharedMetastore {
     override def find(key: NameKey): Option[NamedObject] = names.get(key)
     override def isStill(metastore: String): Boolean = has(metastore)
     override def inside(schema: NameKey): Set[String] = Set.empty
+    override def mayBeLeft(changes: Vector[NameChange], now: Option[NamedObject]): Boolean =
+      !NamedObject.areSame(now, changes.last.after) &&
+        changes.exists(c => NamedObject.areSame(now, c.after))
     override def namesAt(places: Vector[TableRef]): Map[TableRef, String] = places.flatMap {
       place =>
         names.collectFirst {
@@ -32,7 +35,7 @@ private[commit] final class SharedMetastore {
         left: Making,
         making: Making): Vector[Throwable] = {
       entries.flatMap(_.names).groupBy(_.key).foreach { case (key, changes) =>
-        if (changes.exists(c => NamedObject.areSame(names.get(key), c.after)))
+        if (mayBeLeft(changes, names.get(key)))
           names.updateWith(key)(_ => changes.last.after)
       }
       Vector.empty
@@ -56,6 +59,8 @@ private[lakestep] class ForwardingCatalogs(real: Catalogs) extends Catalogs {
   override def isStill(metastore: String): Boolean = real.isStill(metastore)
   override def find(key: NameKey): Option[NamedObject] = real.find(key)
   override def inside(schema: NameKey): Set[String] = real.inside(schema)
+  override def mayBeLeft(changes: Vector[NameChange], now: Option[NamedObject]): Boolean =
+    real.mayBeLeft(changes, now)
   override def namesAt(places: Vector[TableRef]): Map[TableRef, String] = real.namesAt(places)
   override def apply(entry: CommitEntry, making: Making): Vector[Throwable] = real(entry, making)
   override def repair(

@@ -189,6 +189,55 @@ final class NamesSuite extends AnyFunSuite {
       assert(s.places == right + ("C" -> "A"))
     }
 
+  for (isHeeded <- Seq(true, false))
+    test(s"a name as a late client has left it is not changed, but put right: $isHeeded") {
+      val s = new NamedLake
+      val others = s.client(safeguards = Safeguards.all.copy(distrustsNames = isHeeded))
+      val late = s.client(
+        s.store.client(sleep = () => {
+          s.lake.begin(others)
+          assert(isCommitted(s.commit(others, NameChange(s.key("C"), Some(s.named("A")), None))))
+          assert(isCommitted(s.commit(others, s.make("C", "B"))))
+        }),
+        new CommitSteps {
+          override def namesMade(entry: CommitEntry): Unit =
+            if (entry.number == 1) throw new Crash
+        }
+      )
+      intercept[Crash] { s.commit(late, s.make("C", "A")); () }
+      assert(s.places("C") == "A")
+      val drop = NameChange(s.key("C"), Some(s.named("A")), None)
+      val outcome = s.commit(others, drop)
+      assert(rule(outcome).contains(Rule.NameChanged) == isHeeded)
+      assert(isCommitted(outcome) == !isHeeded)
+      if (isHeeded) {
+        assert(s.places("C") == "B")
+        // The MAKING is still there; what is right may be changed.
+        assert(isCommitted(s.commit(others, drop.copy(before = Some(s.named("B"))))))
+        assert(!s.places.contains("C"))
+      }
+    }
+
+  test("what a MAKING tells of one name makes no other one suspect") {
+    val s = new NamedLake
+    val dying = s.client(observer = new CommitSteps {
+      override def namesMade(entry: CommitEntry): Unit = throw new Crash
+    })
+    intercept[Crash] { s.commit(dying, s.make("C", "B")); () }
+    val db = s.client()
+    def change(name: String, before: Option[String], after: Option[String]) =
+      NameChange(s.key(name), before.map(s.named), after.map(s.named))
+    val steps = Seq(
+      Seq(change("C", Some("B"), None), change("D", None, Some("A"))),
+      Seq(change("C", None, Some("B")), change("D", Some("A"), Some("B"))),
+      // This one is not over C.
+      Seq(change("D", Some("B"), Some("A"))),
+      Seq(change("C", Some("B"), None), change("D", Some("A"), None))
+    )
+    steps.foreach(changes => assert(isCommitted(s.commit(db, changes: _*)), changes))
+    assert(s.places == Map("A" -> "A", "B" -> "B"))
+  }
+
   test("a managed table stays external while a client may be about to drop its name") {
     for (isHeeded <- Seq(true, false)) {
       val s = new NamedLake

@@ -26,6 +26,8 @@ final class SeamsSuite extends AnyFunSuite {
         override def has(metastore: String): Boolean = metastore == "m"
         override def find(key: NameKey): Option[NamedObject] = None
         override def isStill(metastore: String): Boolean = has(metastore)
+        override def mayBeLeft(changes: Vector[NameChange], now: Option[NamedObject]): Boolean =
+          false
         override def namesAt(places: Vector[TableRef]): Map[TableRef, String] = Map.empty
         override def inside(schema: NameKey): Set[String] = Set.empty
         override def apply(entry: CommitEntry, making: Making): Vector[Throwable] = {

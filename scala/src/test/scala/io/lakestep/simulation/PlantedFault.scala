@@ -127,6 +127,9 @@ object PlantedFault {
     without("W37 the rows of a query are newer than its names", "NAMES")(
       _.copy(readsRowsWithNames = false)
     ),
-    without("W38 no look for who has applied a batch", "BATCH")(_.copy(checksBatches = false))
+    without("W38 no look for who has applied a batch", "BATCH")(_.copy(checksBatches = false)),
+    without("W39 what a late client has left is taken for what a name stands for", "NAMES")(
+      _.copy(distrustsNames = false)
+    )
   )
 }
