@@ -60,7 +60,14 @@ final case class NameHistory(
       )
     }
 
-  def applied(entry: Long): NameHistory = copy(unapplied = unapplied - entry)
+  /** Once an entry is made; so are, then, all earlier ones over its names. */
+  def applied(entry: Long): NameHistory = {
+    val changes = unapplied.getOrElse(entry, Vector.empty)
+    val before = unapplied.keys.filter { number =>
+      number < entry && unapplied(number).exists(c => changes.exists(_.key.meets(c.key)))
+    }
+    before.foldLeft(copy(unapplied = unapplied - entry))(_.applied(_))
+  }
 
   /** What the last of the entries that are not applied has made of each name. */
   def pending: Map[NameKey, Option[NamedObject]] =
