@@ -35,10 +35,11 @@ _MODE = (
     "|READ ONLY|READ WRITE) "
 )
 _BATCH = r"FOR BATCH \w+ (?:OF QUERY ' )?"
+_LABELS = r"(?:COMMENT ' )?(?:TAGS \( ' = ' (?:, ' = ' )*\) )?"
 # Over the words of a statement, each with a blank after it: BEGIN that is not a script.
 _BEGIN = re.compile(
     rf"BEGIN (?:(?:TRANSACTION|WORK) )?(?:(?!(?:{_RESERVED}) )(?:\w+|`) )?"
-    rf"(?:{_MODE}(?:(?:, )?{_MODE})*)?(?:{_BATCH})?"
+    rf"(?:{_MODE}(?:(?:, )?{_MODE})*)?(?:{_BATCH})?{_LABELS}"
 )
 
 _QUERIES = {
