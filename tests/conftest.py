@@ -35,7 +35,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "classic: needs the JVM in the same process")
     config.addinivalue_line("markers", "connect: needs a session of Spark Connect")
     config.addinivalue_line("markers", "smoke: a little of everything, for `make quick`")
-    config.addinivalue_line("markers", "sliced(of=8): one slice of its cases, see slices.py")
+    config.addinivalue_line("markers", "sliced(of=12): one slice of its cases, see slices.py")
     if CONNECT:
         os.environ["SPARK_API_MODE"] = "connect"
 

@@ -20,7 +20,7 @@ TRACED = tuple(g for g in check.GUARANTEES if g not in UNDOES_MORE)
 FAULTS = ("W0", "W1", "W2", "W4", "W5", "W6", "W8", "W12", "W14", "W17", "W18", "W19")
 
 
-@pytest.mark.sliced(4)
+@pytest.mark.sliced(6)
 @pytest.mark.parametrize(
     "run", [r for r in check.SOUND + check.BROKEN if r.small], ids=lambda r: r.name
 )

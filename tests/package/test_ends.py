@@ -11,7 +11,7 @@ import files_on_disk
 import small_session
 from built import TEST_JAR
 
-pytestmark = pytest.mark.classic
+pytestmark = [pytest.mark.classic, pytest.mark.sliced(3)]
 
 PROGRAM = """
 import sys

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JJavaError
 from jvm_server import PACKAGES
 from thrift_server import ThriftServer, submit
 
-pytestmark = pytest.mark.classic
+pytestmark = [pytest.mark.classic, pytest.mark.sliced(3)]
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 import lakestep
 from built import LINE
 
-pytestmark = pytest.mark.sliced(4)
+pytestmark = pytest.mark.sliced(6)
 
 ROWS = [(1, "a"), (2, "b")]
 

@@ -5,7 +5,7 @@ import pytest
 import lakestep
 from transactions import abandon, begin, commit, refused, rollback
 
-pytestmark = [pytest.mark.usefixtures("no_transaction_left"), pytest.mark.sliced(4)]
+pytestmark = [pytest.mark.usefixtures("no_transaction_left"), pytest.mark.sliced(6)]
 
 FAILED = "LAKESTEP_ASSERTION_FAILED"
 

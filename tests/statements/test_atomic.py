@@ -9,7 +9,7 @@ from transactions import begin, refused, rollback
 pytestmark = [
     pytest.mark.classic,
     pytest.mark.usefixtures("no_transaction_left", "scripts"),
-    pytest.mark.sliced(4),
+    pytest.mark.sliced(6),
 ]
 
 

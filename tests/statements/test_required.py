@@ -12,7 +12,7 @@ from transactions import begin, commit, refused, rollback
 pytestmark = [
     pytest.mark.classic,
     pytest.mark.usefixtures("no_transaction_left"),
-    pytest.mark.sliced(4),
+    pytest.mark.sliced(6),
 ]
 
 REQUIRED = ("LAKESTEP_TRANSACTION_REQUIRED", "25P01")

@@ -11,7 +11,7 @@ from transactions import abandon, begin, commit, flush, refused, rollback
 pytestmark = [
     pytest.mark.classic,
     pytest.mark.usefixtures("no_transaction_left"),
-    pytest.mark.sliced(4),
+    pytest.mark.sliced(6),
 ]
 
 COMPACT = "spark.lakestep.commit.compactFiles"

@@ -12,7 +12,7 @@ from transactions import refused
 pytestmark = [
     pytest.mark.classic,
     pytest.mark.usefixtures("no_transaction_left"),
-    pytest.mark.sliced(4),
+    pytest.mark.sliced(6),
 ]
 
 

@@ -1,15 +1,15 @@
-"""Large matrices run in slices: each `make test` takes one, and eight landings see all of it.
+"""Large matrices run in slices: each `make test` takes one, and twelve landings see all of it.
 
-The tests of a file that are marked ``sliced`` are a matrix, of which an eighth runs; of those that
-are marked ``sliced(4)`` a quarter. The file `slice` counts landings; its number modulo 8 is the
-slice. ``LAKESTEP_TEST_SLICE=2/8`` takes the second one, ``all`` takes all.
+The tests of a file that are marked ``sliced`` are a matrix, of which a twelfth runs; of those that
+are marked ``sliced(6)`` a sixth. The file `slice` counts landings; its number modulo 12 is the
+slice. ``LAKESTEP_TEST_SLICE=2/12`` takes the second one, ``all`` takes all.
 """
 
 import os
 from collections import defaultdict
 from pathlib import Path
 
-SLICES = 8
+SLICES = 12
 _COUNTER = Path(__file__).resolve().parents[1] / "slice"
 
 
