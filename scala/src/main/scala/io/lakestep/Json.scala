@@ -3,6 +3,7 @@ package io.lakestep
 import java.nio.charset.StandardCharsets.UTF_8
 
 import scala.jdk.CollectionConverters._
+import scala.util.Try
 
 import com.fasterxml.jackson.databind.{DeserializationFeature, JsonNode, ObjectMapper}
 import com.fasterxml.jackson.databind.json.JsonMapper
@@ -27,6 +28,13 @@ object Json {
   }
 
   def parse(text: String): ObjectNode = parse(text.getBytes(UTF_8))
+
+  /** The texts of which an array consists, where the text is such an array. */
+  def texts(text: String): Option[Vector[String]] =
+    Try(mapper.readTree(text)).toOption.collect {
+      case array: ArrayNode if array.elements.asScala.forall(_.isTextual) =>
+        array.elements.asScala.map(_.asText).toVector
+    }
 
   /** One line, fields in the order in which they were put. */
   def text(node: JsonNode): String = mapper.writeValueAsString(node)

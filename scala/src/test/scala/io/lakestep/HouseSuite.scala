@@ -35,6 +35,7 @@ final class HouseSuite extends AnyFunSuite {
     s"$Ours/transaction",
     s"$Ours/catalog",
     s"$Ours/sql/guard",
+    s"$Ours/sql/listing",
     s"$Ours/sql/command",
     s"$Ours/sql/parse",
     s"$Ours/sql/read",

@@ -12,6 +12,7 @@ import io.lakestep.catalog.{BindCatalogs, NoteNames}
 import io.lakestep.overlay.{BaseWriteGuard, OverlaySettings}
 import io.lakestep.sql.command.{RefuseRepeatedBlock, ResolveTransactionBlock}
 import io.lakestep.sql.guard.TransactionGuard
+import io.lakestep.sql.listing.TableFunctions
 import io.lakestep.sql.parse.LakestepParser
 import io.lakestep.sql.read.{ConsistentReads, NoteStatementTables}
 import io.lakestep.sql.redirect.{
@@ -83,6 +84,7 @@ object SessionHooks {
     extensions.injectOptimizerRule(ConsistentReads(_))
     extensions.injectOptimizerRule(NoteStatementTables(_))
     extensions.injectPlannerStrategy(StatementStrategy(_))
+    TableFunctions.inject(extensions)
   }
 
   /** Spark makes the parser of a session, and of a clone, while it makes the session's state. */

@@ -7,6 +7,7 @@ import scala.util.control.NonFatal
 
 import io.lakestep.Json
 import io.lakestep.log.{LogCommit, SmallFiles, TableRef}
+import io.lakestep.storage.Requests
 import io.lakestep.timeline.TimelineCodec
 
 /**
@@ -20,7 +21,7 @@ private[commit] final class Commit(
     bindings: Bindings,
     finish: Finish,
     ofOthers: Names) {
-  import env.{timeline, observer}
+  import env.{clock, timeline, observer}
 
   private val stage = new Stage(env, bindings)
   private val order = new Order(env, bindings, finish, stage, ofOthers)
@@ -30,9 +31,10 @@ private[commit] final class Commit(
       tables: Seq[WrittenTable],
       reads: Seq[ReadTable],
       names: TouchedNames,
-      compaction: Compaction): CommitOutcome = {
+      compaction: Compaction): CommitOutcome = Requests.counting { requests =>
+    val costs = new StepCosts(clock.steadyMs _, requests)
     val staged =
-      try Right(stage(txn, tables.toVector, compaction.isOn))
+      try Right(costs("stage")(stage(txn, tables.toVector, compaction.isOn)))
       catch { case NonFatal(e) => Left(e) }
     val gone = staged.toSeq.flatten.collectFirst { case Left(conflict) => conflict }
     val written = staged.map(_.collect { case Right(s) if !s.changes.isEmpty => s })
@@ -50,11 +52,12 @@ private[commit] final class Commit(
         val read = reads.toVector ++ unchanged.flatMap(_.asRead)
         stage.refuseOneLogTwice(found)
         val all = found.map(compacted(_, compaction))
-        stage.persist(txn, all, first = () => timeline.refresh()) match {
+        costs("stage")(stage.persist(txn, all, first = () => timeline.refresh())) match {
           case Some(conflict) => CommitOutcome.Conflicted(conflict)
           case None =>
-            order(ToOrder(txn, all, read, names, new KnownCommits), timeline.known) match {
-              case placed: Ordered.Placed => publish(placed)
+            val work = ToOrder(txn, all, read, names, new KnownCommits, costs)
+            order(work, timeline.known) match {
+              case placed: Ordered.Placed => publish(placed, costs)
               case Ordered.Conflicting(conflict) => CommitOutcome.Conflicted(conflict)
               case Ordered.Unclear(cause) => CommitOutcome.Unknown(cause)
             }
@@ -70,7 +73,7 @@ private[commit] final class Commit(
         .fold(staged)(changes => staged.copy(changes = changes))
     }
 
-  private def publish(ordered: Ordered.Placed): CommitOutcome = {
+  private def publish(ordered: Ordered.Placed, costs: StepCosts): CommitOutcome = {
     import ordered.entry
     try {
       if (!ordered.isDurable) env.keep(timeline.entryFile(entry.number))
@@ -81,10 +84,10 @@ private[commit] final class Commit(
         put.add(entry.tables(table).path -> commit)
         ()
       }
-      finish.own(entry, hash, ordered.changes, ordered.atHead, tell) match {
+      costs("publish")(finish.own(entry, hash, ordered.changes, ordered.atHead, tell)) match {
         case Finished.Completed(slots) =>
           val own = put.asScala.toVector.groupMap(_._1)(_._2)
-          CommitOutcome.Committed(entry, slots, ordered.tries, own)
+          CommitOutcome.Committed(entry, slots, ordered.tries, own, costs.all)
         case Finished.RolledBack(conflict, residue) =>
           val left = Residue.visible(residue)
           if (left.isEmpty) CommitOutcome.Conflicted(conflict, Some(entry.number))

@@ -73,7 +73,8 @@ private[commit] final class EntryOf(env: Environment) {
       RowIds(pinned, c.rowIdHighWaterMark.getOrElse(pinned), s.changes.bakesRows)
     },
     added = sums(s.changes.adds),
-    removed = sums(s.changes.removes)
+    removed = sums(s.changes.removes),
+    operations = s.changes.parts.flatMap(_.operations)
   )
 
   private def sums(files: Vector[FileAction]): FileSums =

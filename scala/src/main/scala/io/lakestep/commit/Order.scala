@@ -12,13 +12,15 @@ import io.lakestep.timeline.{CommitEntry, Conflict, Rule, TimelineCodec, Timelin
  * What a transaction brings to the order point.
  *
  * @param known commits of others that it has read
+ * @param costs measures what is done for it
  */
 private[commit] final case class ToOrder(
     txn: BegunTransaction,
     staged: Vector[Staged],
     reads: Vector[ReadTable],
     names: TouchedNames,
-    known: KnownCommits) {
+    known: KnownCommits,
+    costs: StepCosts) {
 
   /** Of tables that were only read where that counts. */
   def touched: TouchedNames = {
@@ -98,12 +100,14 @@ private[commit] final class Order(
     observer.timelineRead(work.txn.id, view.next)
     val aborted = view.aborted(work.txn.id).filter(_ => safeguards.obeysAborts)
     aborted.map(Conflict.aborted).toLeft(()).flatMap { _ =>
-      before.map(Right(_)).getOrElse(find(work, view, early))
+      before.map(Right(_)).getOrElse(work.costs("validate")(find(work, view, early)))
     } match {
       case Left(conflict) => Ordered.Conflicting(conflict)
       case Right(found) =>
         val entry = entryOf(work.txn, view, found.staged, found.validated, work.names)
-        place(entry, options.putAttempts, None, isContested = tries > 1) match {
+        work.costs("order") {
+          place(entry, options.putAttempts, None, isContested = tries > 1)
+        } match {
           case Put.Ours(isDurable, atHead) =>
             Ordered.Placed(entry, found.staged.map(_.changes), isDurable, atHead, tries)
           case Put.Unclear(cause) => Ordered.Unclear(cause)

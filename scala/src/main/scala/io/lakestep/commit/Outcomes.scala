@@ -14,12 +14,14 @@ object CommitOutcome {
    * @param slots the published versions, table by table
    * @param tries how many numbers were tried
    * @param put the commits that this client has put, by table; others may have put some
+   * @param costs of its parts, in order
    */
   final case class Committed(
       entry: CommitEntry,
       slots: Vector[Vector[Long]],
       tries: Int,
-      put: Map[TableRef, Vector[LogCommit]])
+      put: Map[TableRef, Vector[LogCommit]],
+      costs: Vector[StepCost])
       extends CommitOutcome {
 
     /** The published versions of each written table, by its path. */

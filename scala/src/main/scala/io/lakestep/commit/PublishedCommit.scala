@@ -78,7 +78,6 @@ private[commit] object PublishedCommit {
 
   private def operation(name: String, mark: CommitMark): ObjectNode = {
     val info = io.lakestep.Json.obj().put("operation", name)
-    info.putObject("operationParameters").put("entry", mark.entry.toString)
     info.put("isBlindAppend", mark.kind != MarkKind.Undo)
   }
 
@@ -121,6 +120,10 @@ private[commit] object PublishedCommit {
       stamped: Boolean): Vector[Action] = {
     val body = info.deepCopy()
     body.put("timestamp", place.nowMs)
+    // What DESCRIBE HISTORY shows.
+    body.withObjectProperty(CommitInfo.Parameters)
+      .put("lakestepEntry", mark.entry.toString)
+      .put("lakestepTransaction", mark.transaction)
     if (stamped) body.put("inCommitTimestamp", place.inCommitTimestampMs)
     body.put("txnId", mark.transaction)
     body.set[ObjectNode](CommitMark.Field, mark.encode)

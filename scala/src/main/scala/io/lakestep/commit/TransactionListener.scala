@@ -14,12 +14,14 @@ object TransactionEvent {
   /**
    * @param tries how many numbers of the timeline were tried; others took all but the last
    * @param tookMs from the start of COMMIT
+   * @param costs of the parts of its last run
    */
   final case class Committed(
       entry: CommitEntry,
       slots: Vector[Vector[Long]],
       tries: Int,
-      tookMs: Long)
+      tookMs: Long,
+      costs: Vector[StepCost])
       extends TransactionEvent
 
   /** COMMIT of a transaction that has changed nothing. */
@@ -41,6 +43,9 @@ object TransactionEvent {
   /** COMMIT cannot tell; whoever comes next finishes what there is. */
   final case class OutcomeUnknown(transaction: BegunTransaction, cause: Throwable)
       extends TransactionEvent
+
+  /** What failed before it had an entry; nothing is changed. */
+  final case class Failed(transaction: BegunTransaction, cause: Throwable) extends TransactionEvent
 
   final case class RolledBack(transaction: BegunTransaction) extends TransactionEvent
 

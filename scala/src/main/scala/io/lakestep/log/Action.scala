@@ -306,6 +306,14 @@ object DomainMetadata {
 final case class CommitInfo(body: ObjectNode) extends Action {
   override def kind: String = "commitInfo"
   def operation: Option[String] = string("operation")
+
+  /** That of the one statement, or those that the commit of a transaction sums up. */
+  def operations: Vector[String] = operation.toVector.flatMap { one =>
+    val summed = body.path(CommitInfo.Parameters).path(CommitInfo.Statements)
+    if (one != CommitInfo.Summary || !summed.isTextual) Vector(one)
+    else Json.texts(summed.asText).getOrElse(Vector(one))
+  }
+
   def user: Option[String] = string("userName").orElse(string("userId"))
   def timestampMs: Option[Long] = long("timestamp")
   def inCommitTimestampMs: Option[Long] = long("inCommitTimestamp")
@@ -322,6 +330,17 @@ final case class CommitInfo(body: ObjectNode) extends Action {
     Option(
       body.get(CommitMark.Field)
     ).collect { case o: ObjectNode => o }.flatMap(CommitMark.decode)
+}
+
+object CommitInfo {
+
+  /** The operation of a commit that sums several statements up. */
+  val Summary = "TRANSACTION"
+
+  val Parameters = "operationParameters"
+
+  /** The parameter that holds the operations of the statements. */
+  val Statements = "statements"
 }
 
 /** A kind of action that this code has no rule for. */

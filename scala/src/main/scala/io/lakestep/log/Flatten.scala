@@ -199,7 +199,7 @@ object Flatten {
     val infos = staged.filter(_.actions.exists(!_.isInstanceOf[CommitInfo])).flatMap(_.info)
     val body = infos match {
       case Vector(one) => one.body.deepCopy()
-      case Vector() => Json.obj().put("operation", "TRANSACTION")
+      case Vector() => Json.obj().put("operation", CommitInfo.Summary)
       case several => united(several)
     }
     Seq(
@@ -209,7 +209,7 @@ object Flatten {
       "txnId",
       "readVersion"
     ).foreach(body.remove)
-    Option(body.get("operationParameters")).collect { case o: ObjectNode =>
+    Option(body.get(CommitInfo.Parameters)).collect { case o: ObjectNode =>
       o.properties.removeIf(e => e.getValue.asText.contains(s"${TableRef.OverlayScheme}://"))
     }
     if (table.pin >= 0) body.put("readVersion", table.pin)
@@ -219,13 +219,13 @@ object Flatten {
 
   private def united(infos: Vector[CommitInfo]): ObjectNode = {
     val body = infos.last.body.deepCopy()
-    Seq("operation", "operationParameters", "operationMetrics", "tags").foreach(body.remove)
+    Seq("operation", CommitInfo.Parameters, "operationMetrics", "tags").foreach(body.remove)
     val notes = infos.flatMap(i => Option(i.body.get("userMetadata"))).filter(_.isTextual)
     if (notes.nonEmpty) body.put("userMetadata", notes.map(_.asText).distinct.mkString("; "))
-    body.put("operation", "TRANSACTION")
+    body.put("operation", CommitInfo.Summary)
     val operations = Json.array()
     infos.foreach(i => operations.add(i.operation.getOrElse("UNKNOWN")))
-    body.putObject("operationParameters").put("statements", Json.text(operations))
+    body.putObject(CommitInfo.Parameters).put(CommitInfo.Statements, Json.text(operations))
     val metrics = sums(infos)
     if (metrics.nonEmpty) {
       val node = body.putObject("operationMetrics")

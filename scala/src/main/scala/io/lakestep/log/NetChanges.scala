@@ -11,6 +11,7 @@ import io.lakestep.{Errors, Json}
  * @param actions everything else, in the order of publication
  */
 final case class NetPart(info: CommitInfo, actions: Vector[Action]) {
+  def operations: Vector[String] = info.operations
   lazy val adds: Vector[AddFile] = actions.collect { case a: AddFile => a }
   lazy val removes: Vector[RemoveFile] = actions.collect { case r: RemoveFile => r }
   lazy val metaData: Option[MetaData] = actions.collectFirst { case m: MetaData => m }

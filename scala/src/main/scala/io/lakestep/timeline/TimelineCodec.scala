@@ -245,7 +245,9 @@ object TimelineCodec {
       if (r.asStaged) ids.put("asStaged", true)
     }
     node.set[JsonNode]("added", sums(t.added))
-    node.set[ObjectNode]("removed", sums(t.removed))
+    node.set[JsonNode]("removed", sums(t.removed))
+    if (t.operations.nonEmpty) texts(node.putArray("operations"), t.operations)
+    node
   }
 
   private def table(f: StrictFields): EntryTable = EntryTable(
@@ -272,7 +274,8 @@ object TimelineCodec {
       RowIds(r.long("atPin"), r.long("atBase"), r.optFlag("asStaged").getOrElse(false))
     ),
     added = sums(f.child("added")),
-    removed = sums(f.child("removed"))
+    removed = sums(f.child("removed")),
+    operations = f.optStrings("operations").getOrElse(Vector.empty)
   )
 
   private def sums(s: FileSums): ObjectNode =

@@ -82,6 +82,7 @@ final case class AbortEntry(
  * @param inCommitTimestampMs in-commit timestamp of `base`, when the table keeps them
  * @param inCommitTimestamps whether the table kept in-commit timestamps at the pin
  * @param rowIds high-water marks of row ids at the pin and at `base`, when the table tracks rows
+ * @param operations what Delta calls the statements over it, in order; nothing depends on it
  */
 final case class EntryTable(
     log: String,
@@ -104,7 +105,8 @@ final case class EntryTable(
     inCommitTimestampMs: Option[Long],
     rowIds: Option[RowIds],
     added: FileSums,
-    removed: FileSums) {
+    removed: FileSums,
+    operations: Vector[String] = Vector.empty) {
 
   /** The number of the first commit that is put into the table: 0 for a reserve, else 1. */
   def first: Int = if (reserve.isDefined) 0 else 1

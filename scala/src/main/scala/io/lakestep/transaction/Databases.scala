@@ -4,6 +4,7 @@ import java.lang.{Boolean => JBoolean}
 import java.util.{Collections, WeakHashMap}
 import java.util.concurrent.{ConcurrentHashMap, Executor, Executors}
 
+import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.Path
@@ -14,11 +15,12 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.lakestep.{DeltaDeletionVectors, DeltaStateReader, SparkInternals}
 import io.lakestep.{Clock, ConfKey, Errors, Ids, LakestepConf}
 import io.lakestep.commit.{
-  Background, CommitSteps, ConflictStrategy, Database, DatabaseOptions, PublishExecutor
+  Background, CommitSteps, ConflictStrategy, Database, DatabaseOptions, PublishExecutor,
+  TransactionListener
 }
 import io.lakestep.log.TableRef
 import io.lakestep.names.Metastore
-import io.lakestep.storage.{CanonicalPath, HadoopStores, ObjectStores}
+import io.lakestep.storage.{CanonicalPath, HadoopStores, ObjectStores, Requests}
 
 /**
  * One [[Database]] for each timeline root of this process and each set of settings, shared by the
@@ -59,8 +61,11 @@ object Databases {
       conf(LakestepConf.CheckpointInterval),
       conf(LakestepConf.PublishThreads)
     )
+    known(session.sparkContext)
     databases.computeIfAbsent(settings, open(session))
   }
+
+  private[transaction] def all: Seq[Database] = databases.values.asScala.toSeq
 
   /** Before a log is listed: that the checksum of what this process has just published is there. */
   private[transaction] def awaitChecksum(table: => TableRef): Unit =
@@ -91,10 +96,11 @@ object Databases {
   }
 
   private def open(session: SparkSession)(settings: Settings): Database = {
-    flushAtEnd(session.sparkContext)
     Database.open(
       root = settings.root,
-      stores = new HadoopStores(session.sessionState.newHadoopConf(), settings.syncFiles),
+      stores = Requests.counted(
+        new HadoopStores(session.sessionState.newHadoopConf(), settings.syncFiles)
+      ),
       states = DeltaStateReader,
       vectors = new DeltaDeletionVectors(session.sessionState.newHadoopConf()),
       clock = Clock.system,
@@ -113,7 +119,7 @@ object Databases {
           SparkInternals.metastore(working),
           working.sessionState.newHadoopConf()
         ),
-        listener = LogEvents,
+        listener = TransactionListener.all(Seq(LogEvents, Metrics)),
         publishExecutor = publishExecutor(settings.publishThreads),
         afterwards = background
       )
@@ -125,16 +131,19 @@ object Databases {
     SparkSession.getActiveSession.orElse(SparkSession.getDefaultSession)
       .getOrElse(throw new IllegalStateException("No Spark session is active"))
 
-  private val flushed = Collections.newSetFromMap(new WeakHashMap[SparkContext, JBoolean])
+  private val contexts = Collections.newSetFromMap(new WeakHashMap[SparkContext, JBoolean])
 
   /** Spark waits for its listeners when it stops, also as the process ends. */
-  private def flushAtEnd(context: SparkContext): Unit = flushed.synchronized {
-    if (flushed.add(context)) context.addSparkListener(new SparkListener {
-      override def onApplicationEnd(end: SparkListenerApplicationEnd): Unit = {
-        flush(LongestFlushMs)
-        ()
-      }
-    })
+  private def known(context: SparkContext): Unit = contexts.synchronized {
+    if (contexts.add(context)) {
+      Metrics.register()
+      context.addSparkListener(new SparkListener {
+        override def onApplicationEnd(end: SparkListenerApplicationEnd): Unit = {
+          flush(LongestFlushMs)
+          ()
+        }
+      })
+    }
   }
 
   private val LongestFlushMs = 10000L
@@ -160,9 +169,10 @@ object Databases {
   /** Reads with the settings of the session for which it works. */
   private def forCaller(task: Runnable): Runnable = {
     val caller = SparkSession.getActiveSession
+    val counted = Requests.carried(task)
     () => {
       caller.foreach(SparkSession.setActiveSession)
-      try task.run()
+      try counted.run()
       finally SparkSession.clearActiveSession()
     }
   }

@@ -220,7 +220,8 @@ object Lifecycle {
         logged(Unpublished.afterCommit(session, transaction, done.published.contains(_)))
         // Also after a failure: cached queries would show the tables as they were.
         logged(AfterCommit(session, transaction, done)(alone))
-        tell(TransactionEvent.Committed(done.entry, done.slots, done.tries, tookMs()))
+        logged(SparkInternals.post(session, TransactionCommitted.of(transaction, done)))
+        tell(TransactionEvent.Committed(done.entry, done.slots, done.tries, tookMs(), done.costs))
         CommitReport(transaction.id, Some(done.entry.number), done.entry.tables.size)
       case CommitOutcome.NothingToCommit =>
         Unpublished.discard(session, transaction)
@@ -300,6 +301,7 @@ object Lifecycle {
       case NonFatal(failure) =>
         try abandon(session, transaction)
         catch { case NonFatal(undo) => failure.addSuppressed(undo) }
+        transaction.database.tell(TransactionEvent.Failed(transaction.begun, failure))
         throw failure
     }
 

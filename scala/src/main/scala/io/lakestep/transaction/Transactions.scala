@@ -3,6 +3,8 @@ package io.lakestep.transaction
 import java.util.WeakHashMap
 import java.util.concurrent.ConcurrentHashMap
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.sql.SparkSession
 
 import org.apache.spark.sql.delta.lakestep.DeltaHousekeeping
@@ -102,6 +104,9 @@ object Transactions {
     case SessionState.Open(transaction) => transaction.failure.failed(cause)
     case _ =>
   }
+
+  /** Those of all sessions of this process. */
+  private[transaction] def allOpen: Seq[Transaction] = openById.values.asScala.toSeq
 
   def isOpen(session: SparkSession): Boolean = state(session) != SessionState.Idle
 

@@ -14,6 +14,7 @@ import org.apache.spark.sql.types.{
 }
 
 import io.lakestep.commit.{Finished, Residue, TransactionModes, TransactionStatus}
+import io.lakestep.sql.listing.ListingRelation
 import io.lakestep.timeline.{CommitEntry, Labels}
 import io.lakestep.transaction.{AskedBatch, Databases, Lifecycle, MetConflict, Transactions}
 import io.lakestep.Errors
@@ -59,6 +60,7 @@ private[sql] object InspectionCommand {
     !plan.isInstanceOf[Command] && plan.subqueriesAll.isEmpty && plan.collectLeaves().forall {
       case result: CommandResult => result.commandLogicalPlan.isInstanceOf[InspectionCommand]
       case _: LocalRelation => true
+      case leaf if ListingRelation.is(leaf) => true
       // What adaptive execution has run already when it plans the rest again.
       case stage: LogicalQueryStage => isShownBy(stage.logicalPlan)
       case _ => false

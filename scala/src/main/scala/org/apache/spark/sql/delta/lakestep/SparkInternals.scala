@@ -3,7 +3,11 @@ package org.apache.spark.sql.delta.lakestep
 import scala.collection.mutable
 import scala.reflect.{classTag, ClassTag}
 
+import com.codahale.metrics.MetricRegistry
+
 import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
+import org.apache.spark.metrics.source.Source
+import org.apache.spark.scheduler.SparkListenerEvent
 import org.apache.spark.sql.{classic, SparkSession}
 import org.apache.spark.sql.catalyst.analysis.Analyzer
 import org.apache.spark.sql.catalyst.catalog.{
@@ -97,6 +101,20 @@ object SparkInternals {
       ()
     }
   }
+
+  /** Tells the listeners of the session's Spark, each when its turn comes. */
+  def post(session: SparkSession, event: SparkListenerEvent): Unit =
+    session.sparkContext.listenerBus.post(event)
+
+  /** Metrics among those of the Spark that runs; again where another one has started since. */
+  def registerMetrics(name: String, metrics: MetricRegistry): Unit =
+    Option(SparkEnv.get).foreach { env =>
+      if (env.metricsSystem.getSourcesByName(name).isEmpty)
+        env.metricsSystem.registerSource(new Source {
+          override val sourceName: String = name
+          override val metricRegistry: MetricRegistry = metrics
+        })
+    }
 
   /** Runs with this session as the thread's own. */
   def within[T](session: SparkSession)(body: => T): T = session.withActive(body)

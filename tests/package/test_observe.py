@@ -1,0 +1,177 @@
+"""What a driver tells of its transactions to Spark: metrics, lines of the log, events of its listeners."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import small_session
+
+pytestmark = pytest.mark.classic
+
+PROGRAM = """
+import json
+import sys
+from pathlib import Path
+
+import lakestep
+from small_session import small_session
+
+folder = Path(sys.argv[1])
+spark = small_session(
+    folder,
+    {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": f"file:{folder}/events",
+        "spark.log.structuredLogging.enabled": "true",
+    },
+)
+spark.sparkContext.setLogLevel("INFO")
+other = spark.newSession()
+for name in ("a", "b"):
+    spark.sql(f"CREATE TABLE {name} (id INT, v STRING) USING delta")
+    spark.sql(f"INSERT INTO {name} VALUES (1, 'x')")
+
+with lakestep.transaction(spark, "both", comment="why", tags={"k": "v"}) as both:
+    spark.sql("INSERT INTO a SELECT id + 1, v FROM b")
+    spark.sql("UPDATE b SET v = 'y'")
+with lakestep.transaction(spark) as nothing:
+    spark.table("a").count()
+with lakestep.transaction(spark) as back:
+    back.rollback()
+spark.sql("BEGIN")
+spark.sql("UPDATE b SET v = 'mine'")
+with lakestep.transaction(other) as theirs:
+    other.sql("UPDATE b SET v = 'theirs'")
+try:
+    spark.sql("COMMIT")
+    raise AssertionError("no conflict")
+except Exception as conflict:
+    assert "LAKESTEP_CONFLICT" in str(conflict), conflict
+spark.sql("ROLLBACK")
+spark.sql("BEGIN")
+
+jvm = spark._jvm
+sources = jvm.org.apache.spark.SparkEnv.get().metricsSystem().getSourcesByName("lakestep")
+registry = sources.head().metricRegistry()
+values = {}
+for name in registry.getNames():
+    metric = registry.getMetrics().get(name)
+    kind = metric.getClass().getSimpleName()
+    if kind == "Counter":
+        values[name] = metric.getCount()
+    elif kind == "Histogram":
+        snapshot = metric.getSnapshot()
+        values[name] = [metric.getCount(), snapshot.getMin(), snapshot.getMax()]
+    else:
+        values[name] = metric.getValue()
+spark.sql("ROLLBACK")
+told = {"both": both.id, "entry": both.entry, "theirs": theirs.id, "nothing": nothing.id,
+        "back": back.id, "metrics": values, "sources": sources.size()}
+(folder / "told.json").write_text(json.dumps(told))
+spark.stop()
+"""
+
+
+@pytest.fixture(scope="module")
+def observed(tmp_path_factory):
+    """What one driver has told: its own account, the lines of its log, and its events."""
+    folder = tmp_path_factory.mktemp("observed")
+    (folder / "events").mkdir()
+    environment = os.environ | {"PYTHONPATH": str(Path(small_session.__file__).parent)}
+    command = [sys.executable, "-c", PROGRAM, str(folder)]
+    done = subprocess.run(
+        command, env=environment, cwd=folder, check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+    events = [
+        json.loads(line)
+        for file in (folder / "events").rglob("*")
+        if file.is_file()
+        for line in file.read_text().splitlines()
+        if '"io.lakestep' in line
+    ]
+    return json.loads((folder / "told.json").read_text()), lines, events
+
+
+def test_metrics_count_what_has_happened(observed):
+    told, _, _ = observed
+    metrics = told["metrics"]
+    assert told["sources"] == 1
+    counted = {
+        "committed": 2,
+        "committed.nothing": 1,
+        "committed.rebased": 0,
+        "rolledBack": 1,
+        "conflicts": 1,
+        "conflicts.same-file": 1,
+        "failed": 0,
+        "unknown": 0,
+        "reruns": 0,
+        "open": 1,
+        "timeline.entries": 2,
+    }
+    assert {name: metrics[name] for name in counted} == counted
+    assert metrics["begun"] == 6
+    assert metrics["open.oldest.ms"] >= 0
+    steps = ("stage", "validate", "order", "publish")
+    for step in steps:
+        count, least, most = metrics[f"commit.{step}.requests"]
+        assert count == 2 and 0 < least <= most, step
+        assert metrics[f"commit.{step}.ms"][0] == 2
+    assert metrics["commit.tries"] == [2, 1, 1]
+    # One table and two: what the parts took is not more than the whole.
+    whole = metrics["commit.ms"]
+    assert sum(metrics[f"commit.{step}.ms"][1] for step in steps) <= whole[2]
+
+
+def test_the_names_in_the_docs_are_those_that_there_are(observed):
+    told, _, _ = observed
+    page = Path(__file__).parents[2] / "docs" / "operations.md"
+    section = page.read_text().split("### Metrics")[1].split("\n#")[0]
+    named = {cell.strip("` ") for line in section.splitlines() if line.startswith("| `")
+             for cell in line.split("|")[1].split(",")}
+    assert named == {
+        "conflicts.‹rule›" if name.startswith("conflicts.") else name for name in told["metrics"]
+    }
+
+
+def test_each_step_of_a_transaction_is_one_line_with_keys(observed):
+    told, lines, _ = observed
+    ours = [line for line in lines if "lakestep.event" in line.get("context", {})]
+    of_both = [line for line in ours if line["context"]["lakestep.transaction"] == told["both"]]
+    assert [line["context"]["lakestep.event"] for line in of_both] == ["begin", "commit"]
+    assert {line["level"] for line in ours} == {"INFO"}
+    committed = of_both[1]["context"]
+    assert committed["lakestep.entry"] == str(told["entry"])
+    assert int(committed["lakestep.ms"]) >= 0
+    happened = [line["context"]["lakestep.event"] for line in ours]
+    assert sorted(set(happened)) == ["begin", "commit", "conflict", "rollback"]
+    (conflict,) = [line["context"] for line in ours if line["context"]["lakestep.event"] == "conflict"]
+    assert conflict["lakestep.rule"] == "same-file"
+    # Nothing else has the keys.
+    others = [line for line in lines if line not in ours]
+    assert others and not any("lakestep" in str(line.get("context")) for line in others)
+
+
+def test_each_commit_is_an_event_with_its_inputs_and_outputs(observed):
+    told, _, events = observed
+    assert [event["transactionId"] for event in events] == [told["both"], told["theirs"]]
+    both = events[0]
+    assert (both["entry"], both["name"], both["comment"], both["tags"]) == (
+        told["entry"],
+        "both",
+        "why",
+        {"k": "v"},
+    )
+
+    def versions(side):
+        return {(v["name"].split(".")[-1], v["version"]) for v in both[side]}
+
+    assert versions("inputs") == {("a", 1), ("b", 1)}
+    assert versions("outputs") == {("a", 2), ("b", 2)}
+    assert all(v["path"].endswith(v["name"].split(".")[-1]) for v in both["outputs"])
