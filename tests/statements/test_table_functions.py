@@ -112,7 +112,7 @@ def test_inside_a_transaction_and_after_a_commit_that_failed(spark, other_sessio
     spark.sql(f"UPDATE {name} SET v = 'mine'")
     (seen,) = rows(spark, "SELECT max(entry) AS newest FROM lakestep_timeline()")
     assert seen["newest"] == before.entry
-    spark.sql(f"INSERT INTO {log} SELECT entry, state FROM lakestep_changes(1, 9) LIMIT 0")
+    spark.sql(f"INSERT INTO {log} SELECT entry, `table` FROM lakestep_changes(1, 9) LIMIT 0")
     theirs = write(other_session, f"UPDATE {name} SET v = 'theirs'")
     with refused("LAKESTEP_CONFLICT.SAME_FILE", "40001"):
         commit(spark)
@@ -128,7 +128,7 @@ def test_a_damaged_entry_is_in_nobody_s_way_who_does_not_need_it(spark, table, t
     fresh = spark.newSession() if hasattr(spark, "newSession") else spark.cloneSession()
     fresh.conf.set("spark.lakestep.root", f"file:{tmp_path}/timeline")
     # Few of them are kept in memory.
-    fresh.conf.set("spark.lakestep.checkpointInterval", "2")
+    fresh.conf.set("spark.lakestep.timeline.checkpointInterval", "2")
     for number in range(9):
         begin(fresh)
         fresh.sql(f"INSERT INTO {name} VALUES ({number}, 'x')")

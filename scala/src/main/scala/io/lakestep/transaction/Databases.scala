@@ -38,6 +38,9 @@ object Databases {
       publishThreads: Int)
 
   private val databases = new ConcurrentHashMap[Settings, Database]
+  Metrics.gauge("timeline.entries") {
+    databases.values.asScala.map(_.timeline.known.next - 1).maxOption.getOrElse(0L)
+  }
   private val quick = new ConcurrentHashMap[Database, ObjectStores]
 
   /** What follows COMMIT and ROLLBACK in this process. */
@@ -64,8 +67,6 @@ object Databases {
     known(session.sparkContext)
     databases.computeIfAbsent(settings, open(session))
   }
-
-  private[transaction] def all: Seq[Database] = databases.values.asScala.toSeq
 
   /** Before a log is listed: that the checksum of what this process has just published is there. */
   private[transaction] def awaitChecksum(table: => TableRef): Unit =

@@ -1,7 +1,7 @@
 package io.lakestep.transaction
 
 import org.apache.spark.internal.Logging
-import org.slf4j.MDC
+import org.slf4j.{MDC => Keys}
 
 import io.lakestep.commit.{Finished, TransactionEvent, TransactionListener}
 import io.lakestep.commit.TransactionEvent._
@@ -15,9 +15,9 @@ private[transaction] object LogEvents extends TransactionListener with Logging {
 
   override def on(event: TransactionEvent): Unit = {
     val keys = context(event)
-    keys.foreach { case (key, value) => MDC.put(key, value) }
+    keys.foreach { case (key, value) => Keys.put(key, value) }
     try log(event)
-    finally keys.keys.foreach(MDC.remove)
+    finally keys.keys.foreach(Keys.remove)
   }
 
   /** The keys `lakestep.event`, `.transaction`, `.entry`, `.rule` and `.ms`, as far as they are known. */

@@ -1,7 +1,5 @@
 package io.lakestep.transaction
 
-import scala.jdk.CollectionConverters._
-
 import com.codahale.metrics.{Gauge, MetricRegistry}
 
 import org.apache.spark.sql.delta.lakestep.SparkInternals
@@ -34,22 +32,14 @@ private[transaction] object Metrics extends TransactionListener {
   )
   counted.foreach(metrics.counter)
 
-  private def gauge(name: String)(value: => Long): Unit = {
-    metrics.register(name, new Gauge[Long] { override def getValue: Long = value })
+  /** What is there to be looked at, of those who know. */
+  def gauge(name: String)(value: => Long): Unit = {
+    metrics.gauge(name, () => new Gauge[Long] { override def getValue: Long = value })
     ()
   }
 
-  gauge("open")(Transactions.allOpen.size.toLong)
-  gauge("open.oldest.ms") {
-    val begun = Transactions.allOpen.map(_.begun.requestedAtMs)
-    begun.minOption.fold(0L)(System.currentTimeMillis() - _)
-  }
-  gauge("timeline.entries")(Databases.all.map(_.timeline.known.next - 1).maxOption.getOrElse(0L))
-
   /** Shows them to the Spark that runs. */
   def register(): Unit = SparkInternals.registerMetrics(Source, metrics)
-
-  def names: Set[String] = metrics.getNames.asScala.toSet
 
   override def on(event: TransactionEvent): Unit = event match {
     case _: Began => count("begun")

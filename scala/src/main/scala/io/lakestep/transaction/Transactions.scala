@@ -42,6 +42,12 @@ object Transactions {
   private val slots = new WeakHashMap[SparkSession, Slot]
   private val openById = new ConcurrentHashMap[String, Transaction]
 
+  Metrics.gauge("open")(openById.size.toLong)
+  Metrics.gauge("open.oldest.ms") {
+    openById.values.asScala.map(_.begun.requestedAtMs).minOption
+      .fold(0L)(System.currentTimeMillis() - _)
+  }
+
   private def slot(session: SparkSession): Slot = slots.synchronized {
     slots.computeIfAbsent(
       session,
@@ -104,9 +110,6 @@ object Transactions {
     case SessionState.Open(transaction) => transaction.failure.failed(cause)
     case _ =>
   }
-
-  /** Those of all sessions of this process. */
-  private[transaction] def allOpen: Seq[Transaction] = openById.values.asScala.toSeq
 
   def isOpen(session: SparkSession): Boolean = state(session) != SessionState.Idle
 

@@ -5,12 +5,8 @@ import java.util
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.connector.catalog.{
-  Column, SupportsRead, Table, TableCapability
-}
-import org.apache.spark.sql.connector.read.{
-  LocalScan, Scan, ScanBuilder, SupportsPushDownFilters
-}
+import org.apache.spark.sql.connector.catalog.{Column, SupportsRead, Table, TableCapability}
+import org.apache.spark.sql.connector.read.{LocalScan, Scan, ScanBuilder, SupportsPushDownFilters}
 import org.apache.spark.sql.execution.datasources.v2.{
   DataSourceV2Relation, DataSourceV2ScanRelation
 }

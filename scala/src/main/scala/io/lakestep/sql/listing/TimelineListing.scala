@@ -1,7 +1,9 @@
 package io.lakestep.sql.listing
 
 import org.apache.spark.sql.{Row, SparkSession}
-import org.apache.spark.sql.types.{ArrayType, DataType, LongType, MapType, StringType, TimestampType}
+import org.apache.spark.sql.types.{
+  ArrayType, DataType, LongType, MapType, StringType, TimestampType
+}
 
 import io.lakestep.timeline.{AbortEntry, CommitEntry, EntryStatus}
 import io.lakestep.transaction.Databases
@@ -61,7 +63,7 @@ private[sql] object TimelineListing extends Listing {
 
   private def ended(abort: AbortEntry, transaction: String): Row = {
     val at = Listing.time(abort.timeMs)
-    val known = Map(
+    val known = Map[String, Any](
       "entry" -> abort.number,
       "state" -> "ABORTED",
       "transaction_id" -> transaction,

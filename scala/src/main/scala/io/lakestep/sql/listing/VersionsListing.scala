@@ -45,9 +45,7 @@ private[sql] final case class VersionsListing(table: TableRef) extends Listing {
     val mark = commit.mark
     Row(
       slot.version,
-      Listing.time(
-        info.flatMap(i => i.inCommitTimestampMs.orElse(i.timestampMs)).getOrElse(slot.modifiedMs)
-      ),
+      Listing.time(info.flatMap(_.inCommitTimestampMs).getOrElse(slot.modifiedMs)),
       info.flatMap(_.operation).orNull,
       mark.map(_.kind.text.toUpperCase).orNull,
       mark.map(m => Long.box(m.entry)).orNull,

@@ -1,0 +1,38 @@
+package io.lakestep.sql.listing
+
+import org.apache.spark.sql.sources._
+import org.scalatest.funsuite.AnyFunSuite
+
+/** Which rows of a listing need not be read. */
+final class KeyRangeSuite extends AnyFunSuite {
+
+  private def where(filters: Filter*): KeyRange =
+    filters.foldLeft(KeyRange.All)(_.where("entry", _))
+
+  test("a condition on the key excludes what it excludes, and nothing else") {
+    val conditions = Seq[(Filter, Long => Boolean)](
+      EqualTo("entry", 5L) -> (_ == 5),
+      GreaterThan("entry", 5L) -> (_ > 5),
+      GreaterThanOrEqual("entry", 5) -> (_ >= 5),
+      LessThan("entry", 5L) -> (_ < 5),
+      LessThanOrEqual("entry", 5L) -> (_ <= 5),
+      In("entry", Array(7L, 3L)) -> (n => n >= 3 && n <= 7),
+      And(GreaterThan("entry", 2L), LessThan("entry", 4L)) -> (_ == 3),
+      And(GreaterThan("entry", 2L), Not(EqualTo("entry", 4L))) -> (_ > 2),
+      Or(EqualTo("entry", 1L), EqualTo("entry", 9L)) -> (_ => true),
+      EqualTo("other", 5L) -> (_ => true),
+      EqualTo("entry", "5") -> (_ => true),
+      In("entry", Array(7L, null)) -> (_ => true),
+      GreaterThan("entry", Long.MaxValue) -> (_ => true),
+      LessThan("entry", Long.MinValue) -> (_ => true)
+    )
+    for {
+      (one, isIn) <- conditions
+      (other, isAlsoIn) <- conditions
+      n <- -1L to 11L
+    } {
+      val range = where(one, other)
+      assert((range.from <= n && n <= range.to) == (isIn(n) && isAlsoIn(n)), s"$n, $one, $other")
+    }
+  }
+}
