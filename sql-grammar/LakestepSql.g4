@@ -34,8 +34,14 @@ singleStatement
     ;
 
 begin
-    : BEGIN (TRANSACTION | WORK)? name=identifier? characteristics? batch? labels?
-    | START TRANSACTION name=identifier? characteristics? batch? labels?
+    : BEGIN (TRANSACTION | WORK)? name=identifier? characteristics? asOf? batch? labels?
+    | START TRANSACTION name=identifier? characteristics? asOf? batch? labels?
+    ;
+
+/* An earlier state of the database. */
+asOf
+    : AS OF VERSION number=identifier
+    | AS OF TIMESTAMP time=STRING
     ;
 
 labels
@@ -129,7 +135,8 @@ nonReserved
     : ALL | ASSERT | ASSERTIONS | BATCH | COMMENT | COMMITTED | CONFLICT | DESC | DESCRIBE | DROPPED | EXPLAIN
     | FORGET | FROM | HOURS | IMMEDIATE | ISOLATION | KEYS | LAST | LEVEL | MESSAGE | NO | OF | ONLY | QUERY | READ
     | RECOVER | ROWS | RELEASE | REPEAT | REPEATABLE | RETAIN | SAVEPOINT | SERIALIZABLE | SET | SHOW | SNAPSHOT
-    | START | TABLE | TABLES | TAGS | TIMELINE | TO | TRANSACTIONS | UNCOMMITTED | UNDROP | VACUUM | WRITE
+    | START | TABLE | TABLES | TAGS | TIMELINE | TIMESTAMP | TO | TRANSACTIONS | UNCOMMITTED | UNDROP | VACUUM
+    | VERSION | WRITE
     ;
 
 ALL: 'ALL';
@@ -184,12 +191,14 @@ TABLE: 'TABLE';
 TABLES: 'TABLES';
 TAGS: 'TAGS';
 TIMELINE: 'TIMELINE';
+TIMESTAMP: 'TIMESTAMP';
 TO: 'TO';
 TRANSACTION: 'TRANSACTION';
 TRANSACTIONS: 'TRANSACTIONS';
 UNCOMMITTED: 'UNCOMMITTED';
 UNDROP: 'UNDROP';
 VACUUM: 'VACUUM';
+VERSION: 'VERSION';
 WHILE: 'WHILE';
 WORK: 'WORK';
 WRITE: 'WRITE';

@@ -235,3 +235,12 @@ SHOW TIMELINE FROM 3
 
 # timeline to 7
 SHOW TIMELINE TO 7
+
+# begin [read only] as of version 12
+BEGIN READ ONLY AS OF VERSION 12
+
+# begin audit as of 2026-01-31 09:12:00 saying why
+BEGIN audit AS OF TIMESTAMP '2026-01-31 09:12:00' COMMENT 'why';
+
+# begin version [read write] as of version x
+START TRANSACTION version READ WRITE AS OF VERSION x

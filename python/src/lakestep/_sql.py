@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 
 _LEVELS = ("SNAPSHOT", "SERIALIZABLE")
 
@@ -21,6 +22,7 @@ def begin(
     name: str | None,
     isolation: str | None,
     read_only: bool,
+    as_of: int | datetime | None,
     batch: tuple[str | None, int] | None,
     comment: str | None,
     tags: Mapping[str, str],
@@ -35,6 +37,10 @@ def begin(
         statement += f" ISOLATION LEVEL {isolation.upper()}"
     if read_only:
         statement += " READ ONLY"
+    if isinstance(as_of, datetime):
+        statement += f" AS OF TIMESTAMP {literal(as_of.isoformat())}"
+    elif as_of is not None:
+        statement += f" AS OF VERSION {int(as_of)}"
     if batch is not None:
         query, number = batch
         statement += f" FOR BATCH {int(number)}"

@@ -34,12 +34,13 @@ _MODE = (
     "(?:ISOLATION LEVEL (?:SERIALIZABLE|SNAPSHOT|REPEATABLE READ|READ (?:UN)?COMMITTED)"
     "|READ ONLY|READ WRITE) "
 )
+_AS_OF = r"AS OF (?:VERSION \w+|TIMESTAMP ') "
 _BATCH = r"FOR BATCH \w+ (?:OF QUERY ' )?"
 _LABELS = r"(?:COMMENT ' )?(?:TAGS \( ' = ' (?:, ' = ' )*\) )?"
 # Over the words of a statement, each with a blank after it: BEGIN that is not a script.
 _BEGIN = re.compile(
     rf"BEGIN (?:(?:TRANSACTION|WORK) )?(?:(?!(?:{_RESERVED}) )(?:\w+|`) )?"
-    rf"(?:{_MODE}(?:(?:, )?{_MODE})*)?(?:{_BATCH})?{_LABELS}"
+    rf"(?:{_MODE}(?:(?:, )?{_MODE})*)?(?:{_AS_OF})?(?:{_BATCH})?{_LABELS}"
 )
 
 _QUERIES = {

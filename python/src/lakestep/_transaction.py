@@ -13,6 +13,7 @@ from lakestep._savepoint import Savepoint
 from lakestep._sql import begin, literal, quoted
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from typing import TypeGuard
 
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -282,6 +283,7 @@ def transaction(
     *,
     isolation: str | None = None,
     read_only: bool = False,
+    as_of: int | datetime | None = None,
     batch: tuple[str | None, int] | None = None,
     comment: str | None = None,
     tags: Mapping[str, str] | None = None,
@@ -306,6 +308,9 @@ def transaction(
     read_only : bool, optional
         Refuse every write, and put nothing on any store: read permissions are enough. It finishes
         no transaction of another client, and so may read an earlier snapshot than one that writes.
+    as_of : int or datetime, optional
+        Read the whole database, names too, as it was in this version (the number of an entry), or
+        at this time; a time without a zone is of the session's. It implies `read_only`.
     batch : tuple of str and int, optional
         A streaming query and the number of its batch, which is then applied exactly once, whoever
         dies and whoever else runs the query. The query is its id, or a name that no other query
@@ -331,7 +336,7 @@ def transaction(
         ``LAKESTEP_BATCH_BEHIND``: a later batch of the query is committed.
         ``LAKESTEP_BATCH_OF_ANOTHER_QUERY``: another stream has that name.
     ValueError
-        `isolation` is no level.
+        `isolation` is no level; a wrong `as_of` is ``LAKESTEP_AS_OF_NOT_FOUND``.
     ConflictError, ResidueError, StateUnknownError
         From the commit.
 
@@ -342,7 +347,7 @@ def transaction(
     ...     spark.sql("DELETE FROM staging WHERE loaded")
     """
     _session.meet(spark)
-    statement = begin(name, isolation, read_only, batch, comment, tags or {})
+    statement = begin(name, isolation, read_only, as_of, batch, comment, tags or {})
     txn = Transaction(spark, spark.sql(statement).collect()[0])
     try:
         yield txn

@@ -8,6 +8,7 @@ import io.lakestep.timeline.{AssertionOutcome, BatchKey, Labels, Requested, Time
  * @param readOnly nothing is written to any store, nobody is helped
  * @param notBefore newest entry that this session has seen finished; it never goes back behind it
  * @param batch what it applies of a streaming query
+ * @param asOf the state that it reads, in place of the newest one; READ ONLY
  */
 final case class BeginRequest(
     name: Option[String],
@@ -17,7 +18,8 @@ final case class BeginRequest(
     readOnly: Boolean,
     notBefore: Long,
     batch: Option[BatchKey] = None,
-    labels: Labels = Labels.none)
+    labels: Labels = Labels.none,
+    asOf: Option[AsOf] = None)
 
 /**
  * An open transaction; a value. The snapshot is the longest prefix of finished entries at BEGIN.
@@ -27,6 +29,7 @@ final case class BeginRequest(
  * @param replays the entry that has applied its batch already, so that nothing of it is committed
  * @param batchBefore the batch of its query that was the newest at BEGIN
  * @param assertions what was found of them at COMMIT
+ * @param past the earlier state that it reads
  * @param countsReads whether what is known to be read counts at any level, as an assertion has read it
  */
 final case class BegunTransaction(
@@ -44,10 +47,11 @@ final case class BegunTransaction(
     batchBefore: Option[Long] = None,
     assertions: Vector[AssertionOutcome] = Vector.empty,
     countsReads: Boolean = false,
-    labels: Labels = Labels.none) {
+    labels: Labels = Labels.none,
+    past: Option[ReadPoint] = None) {
 
   /** What its statements read of tables that it meets now. */
-  def readPoint: ReadPoint = ReadPoint(snapshot, base, requestedAtMs)
+  def readPoint: ReadPoint = past.getOrElse(ReadPoint(snapshot, base, requestedAtMs))
 
   def isSerializable: Boolean = isolation == IsolationLevel.Serializable
 

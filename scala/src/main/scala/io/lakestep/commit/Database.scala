@@ -7,7 +7,7 @@ import io.lakestep.log.{DeletionVectors, StateReader, TableRef}
 import io.lakestep.storage.ObjectStores
 import io.lakestep.timeline.{
   AbortEntry, Aborting, AppliedBatch, AtOnce, CommitEntry, Completed, Conflict, DroppedTable,
-  EntryStatus, NameChange, NameKey, NamedObject, Purge, Timeline, TimelineEntry
+  EntryStatus, NameChange, NameKey, NamedObject, Purge, Timeline, TimelineEntry, TimelineView
 }
 
 /**
@@ -52,8 +52,8 @@ final class Database private[lakestep] (
    *
    * Unless it is READ ONLY it first helps what is unfinished, so it sees every COMMIT that had
    * returned, anywhere, before this call; an entry that this client cannot finish is left out.
-   * READ ONLY puts nothing anywhere. Condition: LAKESTEP_SNAPSHOT_BEHIND_DATABASE when the prefix is
-   * older than `notBefore`.
+   * READ ONLY puts nothing anywhere. Conditions: LAKESTEP_SNAPSHOT_BEHIND_DATABASE when the prefix is
+   * older than `notBefore`; LAKESTEP_AS_OF_NOT_FOUND.
    */
   def begin(request: BeginRequest): BegunTransaction = {
     val now = clock.nowMs()
@@ -72,16 +72,8 @@ final class Database private[lakestep] (
         timeline.id
         helping.all()._2
       }
-    if (view.finished < request.notBefore) {
-      val blocking = view.unfinished.headOption
-      throw Errors(
-        "LAKESTEP_SNAPSHOT_BEHIND_DATABASE",
-        "snapshot" -> view.finished.toString,
-        "seen" -> request.notBefore.toString,
-        "entry" -> blocking.fold("none")(_.number.toString),
-        "tables" -> blocking.fold("none")(_.tables.map(_.name).mkString(", "))
-      )
-    }
+    val past = request.asOf.map(AsOf.point(_, timeline, view.finished, now))
+    if (past.isEmpty && view.finished < request.notBefore) throw behind(view, request)
     // A later commit of others may rest on an entry that is left out.
     val timeMs = view.unfinished.headOption.fold(now)(_.timeMs.min(now))
     val txn = BegunTransaction(
@@ -89,15 +81,16 @@ final class Database private[lakestep] (
       request.name,
       request.user,
       request.application,
-      view.finished,
-      view.snapshot,
+      past.fold(view.finished)(_.entry),
+      past.fold(view.snapshot)(_.base),
       timeMs,
       request.isolation,
       request.readOnly,
       request.batch,
       request.batch.flatMap(Batches.appliedAt(_, view)),
       request.batch.flatMap(key => view.batch(key.query)).map(_.batch),
-      labels = request.labels
+      labels = request.labels,
+      past = past
     )
     if (!request.readOnly) {
       observer.beforeRequested(txn.id)
@@ -105,6 +98,17 @@ final class Database private[lakestep] (
       observer.requested(txn.id)
     }
     txn
+  }
+
+  private def behind(view: TimelineView, request: BeginRequest): Throwable = {
+    val blocking = view.unfinished.headOption
+    Errors(
+      "LAKESTEP_SNAPSHOT_BEHIND_DATABASE",
+      "snapshot" -> view.finished.toString,
+      "seen" -> request.notBefore.toString,
+      "entry" -> blocking.fold("none")(_.number.toString),
+      "tables" -> blocking.fold("none")(_.tables.map(_.name).mkString(", "))
+    )
   }
 
   /**

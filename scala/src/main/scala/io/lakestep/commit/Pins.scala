@@ -4,7 +4,7 @@ import java.util.concurrent.ConcurrentHashMap
 
 import scala.annotation.tailrec
 
-import io.lakestep.Errors
+import io.lakestep.{Errors, LakestepException}
 import io.lakestep.log.{CommitMark, LogTail, StateMark, TableLog, TableRef}
 import io.lakestep.timeline.{CommitEntry, Completed, EntryStatus, LastMark, TimelineView}
 
@@ -28,9 +28,20 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
    * @param reader id of the transaction, for observers
    *
    * Conditions: LAKESTEP_TABLE_OF_ANOTHER_TIMELINE, LAKESTEP_TABLE_OVERWRITTEN,
-   * LAKESTEP_SNAPSHOT_BEHIND_SESSION, LAKESTEP_SNAPSHOT_GONE, LAKESTEP_NOT_A_TABLE.
+   * LAKESTEP_SNAPSHOT_BEHIND_SESSION, LAKESTEP_SNAPSHOT_GONE, LAKESTEP_NOT_A_TABLE,
+   * LAKESTEP_NOT_THERE_AS_OF.
    */
-  def apply(at: ReadPoint, path: TableRef, notBelow: Long, reader: String): Pin = {
+  def apply(at: ReadPoint, path: TableRef, notBelow: Long, reader: String): Pin =
+    try pin(at, path, notBelow, reader)
+    catch {
+      case e: LakestepException if wasThere(at, path) && Pins.Gone(e.getCondition) =>
+        throw notThere(at, path, "it was dropped since, or its log was cleaned up")
+    }
+
+  private def wasThere(at: ReadPoint, path: TableRef) =
+    at.isPast && at.base.logs.values.exists(s => s.path == path && s.mark.isDefined)
+
+  private def pin(at: ReadPoint, path: TableRef, notBelow: Long, reader: String): Pin = {
     val table = env.log(path)
     def floorOf(binding: Option[Binding]) = binding.filter(_ => safeguards.marksBoundPins)
       .flatMap(b => at.base.lastMark(b.log))
@@ -61,10 +72,58 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
       "snapshot" -> at.entry.toString
     )
     val version = newest(table, tail, ceiling, lowest, at.notAfterMs)
+    if (at.isPast) checkPast(at, path, table, tail, version, floor, bound)
     if (tail.slot(version).isEmpty && !tail.checkpoints.contains(version)) throw gone(path, version)
     if (bound.exists(b => late.mayBeIn(table, b.log, version, tail))) throw gone(path, version)
     observer.pinned(reader, path, version)
     Pin(version, tail.slot(version).map(Environment.stamp), bound.map(_.log))
+  }
+
+  /**
+   * That a table was there at a point of the past, and is not another one now.
+   *
+   * Condition: LAKESTEP_NOT_THERE_AS_OF.
+   */
+  private def checkPast(
+      at: ReadPoint,
+      path: TableRef,
+      table: TableLog,
+      tail: LogTail,
+      version: Long,
+      floor: Option[LastMark],
+      binding: Option[Binding]): Unit = {
+    val isThis = binding.exists(b => at.base.lastMark(b.log).isDefined)
+    if (wasThere(at, path) && !isThis)
+      throw notThere(at, path, "its path is that of another table now")
+    def time = table.timeOf(version).orElse(tail.slot(version).map(_.modifiedMs))
+    if (floor.isEmpty && time.exists(_ > at.notAfterMs))
+      throw notThere(at, path, s"its oldest version that is left, $version, is younger")
+  }
+
+  private def notThere(at: ReadPoint, path: TableRef, reason: String): Throwable = Errors(
+    "LAKESTEP_NOT_THERE_AS_OF",
+    "table" -> path.uri,
+    "version" -> at.entry.toString,
+    "reason" -> reason
+  )
+
+  /**
+   * As `ceilingOf`, by the log alone, as there may be any number of entries since. Commits of others count
+   * up to a time, by which most of them need not be read.
+   */
+  private def ceilingInLog(
+      at: ReadPoint,
+      log: String,
+      table: TableLog,
+      tail: LogTail,
+      head: Long): Option[Long] = {
+    val tableId = Seq(at.base, timeline.known.snapshot).flatMap(_.logs.get(log)).map(_.tableId)
+    val first = at.base.lastMark(log).fold(tail.from)(_.slot + 1)
+      .max(tail.slots.headOption.fold(0L)(_.version))
+    val last = tail.slots.filter(_.modifiedMs <= at.notAfterMs + Pins.ClocksDifferMs).lastOption
+      .fold(first)(_.version + 1)
+    firstMark(table, tail, tableId.headOption.getOrElse(""), first, last.min(head), at.entry)
+      .map(_ - 1).orElse(Option.when(last < head)(last))
   }
 
   /** The slot before the first mark of an entry after the snapshot, if there is such a mark. */
@@ -73,7 +132,8 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
       log: String,
       table: TableLog,
       tail: LogTail,
-      head: Long): Option[Long] = {
+      head: Long): Option[Long] = if (at.isPast) ceilingInLog(at, log, table, tail, head)
+  else {
     val view = timeline.refreshEntries()
     firstWriter(view, at, log).flatMap { case (status, entry, index) =>
       val written = entry.tables(index)
@@ -193,4 +253,14 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
 
   private def gone(path: TableRef, version: Long): Throwable =
     Errors("LAKESTEP_SNAPSHOT_GONE", "table" -> path.uri, "version" -> version.toString)
+}
+
+private object Pins {
+
+  /** What the log of a table says that is not what it was. */
+  private val Gone =
+    Set("LAKESTEP_NOT_A_TABLE", "LAKESTEP_SNAPSHOT_GONE", "LAKESTEP_TABLE_OVERWRITTEN")
+
+  /** How far the times of a store and of who writes there may differ, at most. */
+  val ClocksDifferMs = 3600000L
 }

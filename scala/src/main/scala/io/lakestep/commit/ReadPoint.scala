@@ -8,5 +8,10 @@ import io.lakestep.timeline.TimelineSnapshot
  * @param entry the newest entry that is read; none after it is
  * @param base what the entries up to there left behind
  * @param notAfterMs newest commit time of others that is read, where no entry of ours decides
+ * @param isPast whether much may have happened since: then a table's own log is asked, not the entries since
  */
-final case class ReadPoint(entry: Long, base: TimelineSnapshot, notAfterMs: Long)
+final case class ReadPoint(
+    entry: Long,
+    base: TimelineSnapshot,
+    notAfterMs: Long,
+    isPast: Boolean = false)

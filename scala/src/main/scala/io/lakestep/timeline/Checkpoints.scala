@@ -22,13 +22,17 @@ private[timeline] final class Checkpoints(store: ObjectStore, folder: String) {
    * The newest one that fits the timeline.
    *
    * @param hashOf the hash of an entry, as the store has it
+   * @param fits whether it is one that is looked for
    */
-  def newest(hashOf: Long => Option[String]): Option[TimelineSnapshot] = {
+  def newest(
+      hashOf: Long => Option[String],
+      fits: TimelineSnapshot => Boolean = _ => true): Option[TimelineSnapshot] = {
     val there =
       try numbers
       catch { case NonFatal(_) => Vector.empty }
-    val found = there.reverseIterator.flatMap(read).find(s => hashOf(s.number).contains(s.hash))
-    found.foreach(s => last.set(s.number))
+    val found = there.reverseIterator.flatMap(read)
+      .find(s => fits(s) && hashOf(s.number).contains(s.hash))
+    found.foreach(s => last.updateAndGet(_.max(s.number)))
     found
   }
 

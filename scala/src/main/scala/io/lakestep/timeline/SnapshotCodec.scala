@@ -21,6 +21,7 @@ private[timeline] object SnapshotCodec {
 
   def encode(snapshot: TimelineSnapshot): Array[Byte] = {
     val node = Json.obj().put("number", snapshot.number).put("hash", snapshot.hash)
+    snapshot.timeMs.foreach(t => node.put("timeMs", t))
     val hasNames = snapshot.names != NameHistory.none
     val batches = snapshot.batches.byQuery.toVector.sortBy(_._1)
     val features = node.putArray(StrictFields.RequiredFeatures)
@@ -64,7 +65,8 @@ private[timeline] object SnapshotCodec {
       f.optChild(Names).fold(NameHistory.none)(NameCodec.history),
       AppliedBatches(f.optChildren(Batches).toVector.flatten.map { b =>
         b.string("query") -> AppliedBatch(b.long("batch"), b.optString("stream"), b.long("entry"))
-      }.toMap)
+      }.toMap),
+      f.optLong("timeMs")
     )
   }
 

@@ -31,7 +31,8 @@ final class Timeline(
     interval: Int,
     protected val atOnce: AtOnce = AtOnce.OneByOne)
     extends RequestedFiles
-    with NameFiles {
+    with NameFiles
+    with OldEntries {
   import Timeline._
 
   private val folder = s"$root/timeline"
@@ -147,8 +148,13 @@ final class Timeline(
     else view.withEnds(status => ends.getOrElse(status.entry.number, status))
   }
 
+  private def hashOf(number: Long) = store.get(entryFile(number)).map(Json.blake3)
+
+  protected def checkpoint(fits: TimelineSnapshot => Boolean): Option[TimelineSnapshot] =
+    checkpoints.newest(hashOf, fits)
+
   private def readAll(): TimelineView = {
-    val checkpoint = checkpoints.newest(n => store.get(entryFile(n)).map(Json.blake3))
+    val checkpoint = checkpoints.newest(hashOf)
     val start = TimelineView.from(checkpoint.getOrElse(TimelineSnapshot.empty), interval)
     val names = store.list(folder, numbered(start.next)).map(_.name).toSet
     val newest = names.iterator.collect { case EntryName(n) => n.toLong }.maxOption
@@ -175,34 +181,8 @@ final class Timeline(
   def status(number: Long): EntryStatus =
     known.status(number).getOrElse(withEnd(existing(number)))
 
-  /** Entries of these numbers and what is known of their ends, as far as there are such. */
-  def entries(from: Long, to: Long): Vector[EntryStatus] =
-    (from.max(TimelineEntry.First) to to.min(known.next - 1)).grouped(Most)
-      .flatMap(numbers => atOnce(numbers.toVector)(status)).toVector
-
-  private def existing(number: Long, absent: String = "it is missing"): EntryStatus =
+  protected def existing(number: Long, absent: String = "it is missing"): EntryStatus =
     readEntry(number).getOrElse(throw StrictFields.corrupt(entryFile(number), absent))
-
-  /**
-   * The entries of those transactions that have one. For what is not among the recent entries it
-   * reads back, as far as the snapshot with which the oldest of them began, or to the first entry for
-   * one whose REQUESTED file is gone.
-   */
-  def entriesOf(transactions: Set[String]): Map[String, EntryStatus] = {
-    val view = known
-    val recent = view.byTransaction(transactions)
-    val others = (transactions -- recent.keySet).filter(view.aborted(_).isEmpty)
-    if (others.isEmpty || view.first == TimelineEntry.First) recent
-    else {
-      val began = others.toVector.map(id => id -> snapshotOf(id)).toMap
-      recent ++ readBack(view.first - 1, view.hashBeforeFirst, began, Map.empty)
-    }
-  }
-
-  /** Before every entry where nothing tells. */
-  private def snapshotOf(transaction: String): Long =
-    try requested(transaction).fold(0L)(_.snapshot)
-    catch { case NonFatal(_) => 0L }
 
   /** The entries after a snapshot, in order; what is not in memory is read, without its end. */
   def after(snapshot: TimelineSnapshot): Iterator[EntryStatus] =
@@ -222,7 +202,7 @@ final class Timeline(
     else after(number, status(number).hash).takeWhile(_.entry.number < view.next)
   }
 
-  private def checked(status: EntryStatus, previousHash: String): EntryStatus =
+  protected def checked(status: EntryStatus, previousHash: String): EntryStatus =
     if (status.entry.previousHash == previousHash) status
     else
       throw StrictFields.corrupt(
@@ -230,35 +210,7 @@ final class Timeline(
         s"the hash that it holds is not that of entry ${status.entry.number - 1}"
       )
 
-  /** @param began the transactions that are looked for, and the snapshot with which each began */
-  @tailrec
-  private def readBack(
-      number: Long,
-      hash: String,
-      began: Map[String, Long],
-      found: Map[String, EntryStatus]): Map[String, EntryStatus] = {
-    val left = began.filter(_._2 < number)
-    if (left.isEmpty) found
-    else {
-      val status = existing(number)
-      if (status.hash != hash) throw StrictFields.corrupt(
-        entryFile(number),
-        s"its hash is not the one that entry ${number + 1} holds"
-      )
-      val id = status.entry match {
-        case c: CommitEntry => Some(c.transaction.id).filter(left.contains)
-        case _ => None
-      }
-      readBack(
-        number - 1,
-        status.entry.previousHash,
-        left -- id,
-        found ++ id.map(_ -> withEnd(status))
-      )
-    }
-  }
-
-  private def withEnd(status: EntryStatus): EntryStatus =
+  protected def withEnd(status: EntryStatus): EntryStatus =
     if (status.isFinished) status
     else {
       val number = status.entry.number
@@ -383,7 +335,7 @@ final class Timeline(
 object Timeline {
 
   /** How many entries are read at once. */
-  private val Most = 64
+  private[timeline] val Most = 64
 
   /** The format that this code writes, and the newest that it reads. */
   val Format = 1L

@@ -216,6 +216,13 @@ final case class EntryStatus(
     case _ => false
   }
 
+  /** When nobody had anything left to do for it, by the clock of who said so. */
+  def endedAtMs: Option[Long] = entry match {
+    case a: AbortEntry => Some(a.timeMs)
+    case _: CommitEntry =>
+      rolledBack.map(_.timeMs).orElse(outcome.filter(_ => isCompleted).map(_.timeMs))
+  }
+
   def isCompleted: Boolean = outcome.exists(_.isInstanceOf[Completed])
 
   /** Whether it is, or was, rolled back. */

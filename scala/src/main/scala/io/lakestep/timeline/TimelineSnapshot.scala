@@ -12,6 +12,8 @@ import io.lakestep.log.TableRef
  * @param aborted transactions that were ended without an entry of their own, with the ABORT entry
  * @param names what is known of entries that have changed names
  * @param batches what is known of streaming queries
+ * @param timeMs when the last of them ended, by the latest of their clocks; a checkpoint of an earlier
+ *   version does not tell
  */
 final case class TimelineSnapshot(
     number: Long,
@@ -19,10 +21,16 @@ final case class TimelineSnapshot(
     logs: Map[String, LogState],
     aborted: Map[String, Long],
     names: NameHistory = NameHistory.none,
-    batches: AppliedBatches = AppliedBatches.none) {
+    batches: AppliedBatches = AppliedBatches.none,
+    timeMs: Option[Long] = None) {
 
   /** This snapshot and the next entry, which is finished. */
-  def +(status: EntryStatus): TimelineSnapshot = status.entry match {
+  def +(status: EntryStatus): TimelineSnapshot = {
+    val time = for (known <- timeMs; ended <- status.endedAtMs) yield known.max(ended)
+    and(status).copy(timeMs = time)
+  }
+
+  private def and(status: EntryStatus): TimelineSnapshot = status.entry match {
     case c: CommitEntry =>
       val written = c.tables.indices.foldLeft(logs) { (all, i) =>
         val log = c.tables(i).log
@@ -50,7 +58,8 @@ final case class TimelineSnapshot(
 }
 
 object TimelineSnapshot {
-  val empty: TimelineSnapshot = TimelineSnapshot(TimelineEntry.First - 1, "", Map.empty, Map.empty)
+  val empty: TimelineSnapshot =
+    TimelineSnapshot(TimelineEntry.First - 1, "", Map.empty, Map.empty, timeMs = Some(0L))
 }
 
 /** The slot of a log in which the last mark of an entry stands. */

@@ -8,7 +8,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.lakestep.{DeltaHousekeeping, SparkInternals, WarmOverlay}
 import io.lakestep.{Errors, LakestepConf, LakestepException}
 import io.lakestep.commit.{
-  BeginRequest, CommitOutcome, Compaction, IsolationLevel, TransactionEvent, TransactionModes
+  AsOf, BeginRequest, CommitOutcome, Compaction, IsolationLevel, TransactionEvent, TransactionModes
 }
 import io.lakestep.timeline.{AppliedBatch, BatchKey, Conflict, Labels}
 
@@ -23,10 +23,20 @@ object Lifecycle {
       name: Option[String],
       modes: TransactionModes,
       batch: Option[AskedBatch] = None,
-      labels: Labels = Labels.none): Transaction = {
+      labels: Labels = Labels.none,
+      asOf: Option[AsOf] = None): Transaction = {
     checkBatch(session)
-    if (batch.isDefined && modes.readOnly.contains(true)) throw Errors("LAKESTEP_BATCH_READ_ONLY")
-    beginInternal(session, name, modes, batch.map(_.key(runningQuery(session))), labels)
+    if (asOf.isDefined && modes.readOnly.contains(false)) throw Errors("LAKESTEP_AS_OF_READ_WRITE")
+    val readOnly = asOf.map(_ => true).orElse(modes.readOnly)
+    if (batch.isDefined && readOnly.contains(true)) throw Errors("LAKESTEP_BATCH_READ_ONLY")
+    beginInternal(
+      session,
+      name,
+      modes.copy(readOnly = readOnly),
+      batch.map(_.key(runningQuery(session))),
+      labels,
+      asOf
+    )
   }
 
   /**
@@ -60,7 +70,8 @@ object Lifecycle {
       name: Option[String],
       modes: TransactionModes,
       batch: Option[BatchKey] = None,
-      labels: Labels = Labels.none): Transaction =
+      labels: Labels = Labels.none,
+      asOf: Option[AsOf] = None): Transaction =
     Transactions.beginning(session)(Transactions.state(session) match {
       case SessionState.Open(open) => throw alreadyActive(open)
       case SessionState.Failed(failed) =>
@@ -84,13 +95,14 @@ object Lifecycle {
             readOnly = modes.readOnly.contains(true),
             notBefore = Transactions.seenEntry(session, database),
             batch = batch,
-            labels = labels
+            labels = labels,
+            asOf = asOf
           )
         )
         val transaction = new Transaction(
           begun,
           database,
-          Transactions.seenVersions(session),
+          if (asOf.isEmpty) Transactions.seenVersions(session) else Map.empty,
           warm(session, _),
           aborts,
           compacts

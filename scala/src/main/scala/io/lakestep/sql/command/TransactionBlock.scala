@@ -85,7 +85,7 @@ final case class ResolveTransactionBlock(session: SparkSession) extends Rule[Log
       Redo.whole(attempts) {
         val begin = block.begin
         val transaction =
-          Lifecycle.begin(session, begin.name, begin.modes, begin.batch, begin.labels)
+          begin.open(session)
         val before = transaction.savepoint(SessionEnvironment.of(session))
         isSessionAsBefore =
           () => before.isSameSession(transaction.savepoint(SessionEnvironment.of(session)))

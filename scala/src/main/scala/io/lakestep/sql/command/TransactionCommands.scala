@@ -16,7 +16,9 @@ import org.apache.spark.sql.types.{
 import io.lakestep.commit.{Finished, Residue, TransactionModes, TransactionStatus}
 import io.lakestep.sql.listing.ListingRelation
 import io.lakestep.timeline.{CommitEntry, Labels}
-import io.lakestep.transaction.{AskedBatch, Databases, Lifecycle, MetConflict, Transactions}
+import io.lakestep.transaction.{
+  AskedAsOf, AskedBatch, Databases, Lifecycle, MetConflict, Transaction, Transactions
+}
 import io.lakestep.Errors
 
 private[sql] object Columns {
@@ -72,7 +74,8 @@ final case class BeginTransaction(
     name: Option[String],
     modes: TransactionModes,
     batch: Option[AskedBatch] = None,
-    labels: Labels = Labels.none)
+    labels: Labels = Labels.none,
+    asOf: Option[AskedAsOf] = None)
     extends TransactionCommand {
 
   override val output: Seq[Attribute] = Columns(
@@ -85,8 +88,11 @@ final case class BeginTransaction(
     "replays" -> LongType
   )
 
+  def open(session: SparkSession): Transaction =
+    Lifecycle.begin(session, name, modes, batch, labels, asOf.map(_.in(session)))
+
   override def run(session: SparkSession): Seq[Row] = {
-    val begun = Lifecycle.begin(session, name, modes, batch, labels).begun
+    val begun = open(session).begun
     Seq(
       Row(
         begun.id,

@@ -5,7 +5,7 @@ import java.util
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.connector.catalog.{Column, SupportsRead, Table, TableCapability}
+import org.apache.spark.sql.connector.catalog.{SupportsRead, Table, TableCapability}
 import org.apache.spark.sql.connector.read.{LocalScan, Scan, ScanBuilder, SupportsPushDownFilters}
 import org.apache.spark.sql.execution.datasources.v2.{
   DataSourceV2Relation, DataSourceV2ScanRelation
@@ -31,8 +31,7 @@ private[sql] object ListingRelation {
 private final class ListingTable(listing: Listing) extends Table with SupportsRead {
   override def name: String = listing.name
 
-  override def columns: Array[Column] =
-    listing.schema.map(field => Column.create(field.name, field.dataType)).toArray
+  override def schema: StructType = listing.schema
 
   override def capabilities: util.Set[TableCapability] =
     util.EnumSet.of(TableCapability.BATCH_READ)

@@ -87,7 +87,7 @@ private[sql] object TimelineListing extends Listing {
       of.isolation,
       Listing.time(of.requestedAtMs),
       Listing.time(entry.timeMs),
-      endedAtMs(status).map(Listing.time).orNull,
+      status.endedAtMs.map(Listing.time).orNull,
       entry.tables.flatMap(_.operations).distinct,
       entry.tables.map(_.name),
       entry.names.map(change => s"${change.verb} ${change.key}"),
@@ -102,10 +102,6 @@ private[sql] object TimelineListing extends Listing {
     if (status.isCompleted) "COMPLETED"
     else if (status.rolledBack.isDefined) "ROLLED_BACK"
     else "INFLIGHT"
-
-  private[listing] def endedAtMs(status: EntryStatus): Option[Long] =
-    status.rolledBack.map(_.timeMs)
-      .orElse(status.outcome.filter(_ => status.isCompleted).map(_.timeMs))
 
   /** The batches of streaming queries that it holds. */
   def batches(entry: CommitEntry): String =

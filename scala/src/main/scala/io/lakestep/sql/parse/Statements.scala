@@ -20,7 +20,7 @@ import io.lakestep.sql.command.{
 import io.lakestep.sql.parser.{LakestepSqlBaseVisitor, LakestepSqlLexer, LakestepSqlParser}
 import io.lakestep.sql.parser.LakestepSqlParser._
 import io.lakestep.timeline.Labels
-import io.lakestep.transaction.AskedBatch
+import io.lakestep.transaction.{AskedAsOf, AskedBatch}
 
 /** What a text is to Lakestep. */
 private[sql] sealed trait ParsedText
@@ -201,7 +201,11 @@ private[sql] object Statements {
             Option(batch.query).map(text)
           )
         },
-        Option(ctx.labels).fold(Labels.none)(labels)
+        Option(ctx.labels).fold(Labels.none)(labels),
+        Option(ctx.asOf).map { at =>
+          if (at.time == null) AskedAsOf.Version(at.number.getText)
+          else AskedAsOf.Timestamp(text(at.time))
+        }
       )
     }
 

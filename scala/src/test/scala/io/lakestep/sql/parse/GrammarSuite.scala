@@ -7,6 +7,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.lakestep.LakestepException
 import io.lakestep.commit.TransactionModes
 import io.lakestep.timeline.Labels
+import io.lakestep.transaction.AskedAsOf
 import io.lakestep.sql.command.{
   AssertStatement, BeginTransaction, BlockEnd, CommitTransaction, DescribeTransaction,
   ExplainConflict, ForgetBatchKeys, Recover, ReleaseSavepoint, RollbackToSavepoint,
@@ -33,9 +34,14 @@ class GrammarSuite extends AnyFunSuite {
     try
       Statements.parse(text) match {
         case ParsedText.PassThrough => "pass through"
-        case ParsedText.Ours(BeginTransaction(name, said, batch, labels)) =>
+        case ParsedText.Ours(BeginTransaction(name, said, batch, labels, asOf)) =>
           val asked = batch.map(b => s"batch ${b.number} of ${b.query.getOrElse("this query")}")
-          ("begin" +: (name.toSeq ++ modes(said) ++ asked ++ shown(labels))).mkString(" ")
+          val past = asOf.map {
+            case AskedAsOf.Version(number) => s"as of version $number"
+            case AskedAsOf.Timestamp(time) => s"as of $time"
+          }
+          val parts = name.toSeq ++ modes(said) ++ past ++ asked ++ shown(labels)
+          ("begin" +: parts).mkString(" ")
         case ParsedText.Ours(AssertStatement(text, noRows, name, message, isImmediate)) =>
           val kind = if (noRows) "assert no rows" else "assert"
           val now = Option.when(isImmediate)("now")
@@ -105,7 +111,7 @@ class GrammarSuite extends AnyFunSuite {
   test("a character outside the basic plane does not move what follows it") {
     val text = "BEGIN `n😀`; /* 😀 */ DELETE FROM t WHERE v = '😀' AND id = 12; SELECT 12; COMMIT"
     Statements.parse(text) match {
-      case ParsedText.Block(BeginTransaction(name, _, _, _), pieces, _) =>
+      case ParsedText.Block(BeginTransaction(name, _, _, _, _), pieces, _) =>
         assert(name.contains("n😀"))
         assert(pieces == Seq("DELETE FROM t WHERE v = '😀' AND id = 12", "SELECT 12"))
       case other => fail(other.toString)

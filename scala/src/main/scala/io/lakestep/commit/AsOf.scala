@@ -1,0 +1,55 @@
+package io.lakestep.commit
+
+import io.lakestep.{Errors, LakestepException}
+import io.lakestep.timeline.{Timeline, TimelineSnapshot}
+
+/** An earlier state of the database that a transaction reads. */
+sealed trait AsOf
+
+object AsOf {
+
+  /** What the entries up to this one left behind. */
+  final case class Version(number: Long) extends AsOf
+
+  /** What was committed up to then. */
+  final case class Time(timeMs: Long) extends AsOf
+
+  /**
+   * What is read then. Foreign commits count up to a time: that of the version, or the one that is named.
+   *
+   * @param finished the newest version
+   *
+   * Condition: LAKESTEP_AS_OF_NOT_FOUND.
+   */
+  private[commit] def point(
+      asOf: AsOf,
+      timeline: Timeline,
+      finished: Long,
+      nowMs: Long): ReadPoint =
+    asOf match {
+      case Version(number) if number < 1 =>
+        throw notFound(s"VERSION $number", "the first version is 1")
+      case Version(number) if number > finished =>
+        throw notFound(s"VERSION $number", s"the newest version is $finished")
+      case Version(number) =>
+        val snapshot = timeline.snapshotAt(number)
+        at(snapshot, snapshot.timeMs.getOrElse(nowMs))
+      case Time(timeMs) if timeMs > nowMs =>
+        throw notFound(time(timeMs), s"it is later than now, ${text(nowMs)}")
+      case Time(timeMs) =>
+        val snapshot =
+          if (finished == 0) TimelineSnapshot.empty else timeline.snapshotBefore(timeMs)
+        if (snapshot.number == 0)
+          throw notFound(time(timeMs), "it is before the first transaction ended")
+        at(snapshot, timeMs)
+    }
+
+  private def at(snapshot: TimelineSnapshot, timeMs: Long) =
+    ReadPoint(snapshot.number, snapshot, timeMs, isPast = true)
+
+  private def time(ms: Long) = s"TIMESTAMP ${text(ms)}"
+  private def text(ms: Long) = java.time.Instant.ofEpochMilli(ms).toString
+
+  private def notFound(asked: String, reason: String): LakestepException =
+    Errors("LAKESTEP_AS_OF_NOT_FOUND", "asked" -> asked, "reason" -> reason)
+}

@@ -1,0 +1,205 @@
+"""Transactions that read the database as it was."""
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+import lakestep
+from transactions import abandon, begin, commit, refused, rollback
+
+pytestmark = [pytest.mark.usefixtures("no_transaction_left"), pytest.mark.sliced(6)]
+
+
+def rows(session, name):
+    return sorted(tuple(row) for row in session.table(name).collect())
+
+
+def write(spark, *statements):
+    with lakestep.transaction(spark) as txn:
+        for statement in statements:
+            spark.sql(statement)
+    return txn.entry
+
+
+def ended_at(spark, entry):
+    """When an entry ended, by the running maximum that counts as its time."""
+    query = f"SELECT max(ended_at) AS t FROM lakestep_timeline() WHERE entry <= {entry}"
+    return spark.sql(query).first()["t"]
+
+
+def test_every_version_of_two_tables(spark, other_session, table):
+    one, two = table("past_one"), table("past_two")
+    seen = []
+    for number in range(6):
+        entry = write(
+            spark,
+            f"INSERT INTO {one} VALUES ({number}, 'new')",
+            f"UPDATE {two} SET v = 'v{number}' WHERE id = {number % 2 + 1}",
+        )
+        seen.append((entry, rows(spark, one), rows(spark, two)))
+    for entry, of_one, of_two in seen:
+        with lakestep.transaction(other_session, as_of=entry) as txn:
+            assert txn.read_only
+            assert rows(other_session, one) == of_one
+            assert rows(other_session, two) == of_two
+            joined = other_session.sql(f"SELECT count(*) AS n FROM {one} JOIN {two} USING (id)")
+            ids = {row[0] for row in of_two}
+            assert joined.first()["n"] == sum(row[0] in ids for row in of_one)
+    # It is as if it had not been: the session goes on with the newest.
+    assert rows(other_session, two) == seen[-1][2]
+    write(other_session, f"DELETE FROM {two}")
+    assert rows(spark, two) == []
+
+
+def test_times_and_writers_without_transactions(spark, table):
+    name, other = table("past_times"), table("past_times_other")
+    first = write(spark, f"INSERT INTO {name} VALUES (3, 'c')", f"DELETE FROM {other}")
+    spark.sql(f"INSERT INTO {name} VALUES (4, 'outside')")
+    (outside,) = spark.sql(
+        f"SELECT max_by(committed_at, version) AS t FROM lakestep_table_versions('{name}')"
+    ).first()
+    second = write(spark, f"UPDATE {name} SET v = 'second'")
+    spark.sql(f"INSERT INTO {name} VALUES (5, 'later')")
+
+    def at(clause):
+        spark.sql(f"BEGIN READ ONLY AS OF {clause}")
+        try:
+            return [row[0] for row in rows(spark, name)], len(rows(spark, other))
+        finally:
+            rollback(spark)
+
+    # A version is what its transactions left, with what others committed before it ended.
+    assert at(f"VERSION {first}") == ([1, 2, 3], 0)
+    assert at(f"VERSION {second}") == ([1, 2, 3, 4], 0)
+    # A time has what others committed up to then, too.
+    assert at(f"TIMESTAMP '{outside}'") == ([1, 2, 3, 4], 0)
+    assert at(f"TIMESTAMP '{outside - timedelta(milliseconds=1)}'") == ([1, 2, 3], 0)
+    assert at(f"TIMESTAMP '{ended_at(spark, first)}'") == ([1, 2, 3], 0)
+    assert at(f"TIMESTAMP '{datetime.now()}'") == ([1, 2, 3, 4, 5], 0)
+    with lakestep.transaction(spark, as_of=outside.astimezone(timezone.utc)):
+        assert len(rows(spark, name)) == 4
+
+
+def test_names_are_those_of_then(spark, other_session):
+    made = write(
+        spark,
+        "CREATE TABLE past_a USING delta AS SELECT 1 AS id",
+        "CREATE TABLE past_b USING delta AS SELECT 2 AS id",
+    )
+    swapped = write(
+        spark,
+        "ALTER TABLE past_a RENAME TO past_c",
+        "ALTER TABLE past_b RENAME TO past_a",
+        "CREATE VIEW past_v AS SELECT id + 10 AS id FROM past_a",
+    )
+    dropped = write(
+        spark,
+        "DROP TABLE past_c",
+        "CREATE OR REPLACE TABLE past_a (id INT, more STRING) USING delta",
+        "DROP VIEW past_v",
+    )
+
+    def names():
+        return {
+            row["tableName"] for row in other_session.sql("SHOW TABLES LIKE 'past_*'").collect()
+        }
+
+    with lakestep.transaction(other_session, as_of=made):
+        assert (rows(other_session, "past_a"), rows(other_session, "past_b")) == ([(1,)], [(2,)])
+        assert names() == {"past_a", "past_b"}
+    with lakestep.transaction(other_session, as_of=swapped):
+        assert (rows(other_session, "past_a"), rows(other_session, "past_c")) == ([(2,)], [(1,)])
+        assert rows(other_session, "past_v") == [(12,)]
+        with refused("TABLE_OR_VIEW_NOT_FOUND", "42P01"):
+            other_session.table("past_b").collect()
+    with lakestep.transaction(other_session, as_of=dropped):
+        assert rows(other_session, "past_a") == []
+        assert other_session.table("past_a").columns == ["id", "more"]
+        assert names() == {"past_a"}
+    spark.sql("DROP TABLE past_a")
+
+
+def test_entries_that_are_no_longer_in_memory(spark, table, tmp_path):
+    name = table("past_long", ())
+    fresh = spark.newSession() if hasattr(spark, "newSession") else spark.cloneSession()
+    fresh.conf.set("spark.lakestep.root", f"file:{tmp_path}/timeline")
+    fresh.conf.set("spark.lakestep.timeline.checkpointInterval", "2")
+    times = []
+    for number in range(1, 12):
+        begin(fresh)
+        fresh.sql(f"INSERT INTO {name} VALUES ({number}, 'x')")
+        commit(fresh)
+        times.append(ended_at(fresh, number))
+    for number in range(1, 12):
+        with lakestep.transaction(fresh, as_of=number):
+            assert [row[0] for row in rows(fresh, name)] == list(range(1, number + 1))
+        with lakestep.transaction(fresh, as_of=times[number - 1]):
+            count = max(n for n in range(1, 12) if times[n - 1] <= times[number - 1])
+            assert len(rows(fresh, name)) == count
+    # Another client, which has read nothing yet.
+    anew = spark.newSession() if hasattr(spark, "newSession") else spark.cloneSession()
+    anew.conf.set("spark.lakestep.root", f"file:{tmp_path}/timeline")
+    with lakestep.transaction(anew, as_of=3):
+        assert len(rows(anew, name)) == 3
+
+
+def test_tables_that_are_others_now_or_gone(spark, table, tmp_path):
+    name, path = table("past_kept"), f"{tmp_path}/again"
+    spark.sql(f"CREATE TABLE delta.`{path}` (id INT) USING delta")
+    before = write(spark, f"INSERT INTO delta.`{path}` VALUES (1)", f"DELETE FROM {name}")
+    spark.sql(f"CREATE TABLE delta.`{path}2` (id INT) USING delta")
+    spark.sql(f"BEGIN AS OF VERSION {before}")
+    assert rows(spark, f"delta.`{path}`") == [(1,)]
+    with refused("LAKESTEP_NOT_THERE_AS_OF", "42704"):
+        spark.table(f"delta.`{path}2`").collect()
+    assert rows(spark, name) == []
+    rollback(spark)
+    spark.sql("CREATE TABLE past_again (id INT) USING delta")
+    then = write(spark, "INSERT INTO past_again VALUES (1)")
+    spark.sql("DROP TABLE past_again")
+    spark.sql("CREATE TABLE past_again (id INT) USING delta")
+    write(spark, "INSERT INTO past_again VALUES (2)")
+    spark.sql(f"BEGIN AS OF VERSION {then}")
+    with refused("LAKESTEP_NOT_THERE_AS_OF", "42704"):
+        spark.table("past_again").collect()
+    rollback(spark)
+    spark.sql("DROP TABLE past_again")
+
+
+def test_delta_s_own_versions_are_those_of_the_table(spark, table):
+    name = table("past_delta")
+    entry = write(spark, f"INSERT INTO {name} VALUES (3, 'c')")
+    write(spark, f"INSERT INTO {name} VALUES (4, 'd')")
+    with lakestep.transaction(spark, as_of=entry):
+        assert len(rows(spark, name)) == 3
+        assert spark.sql(f"SELECT * FROM {name} VERSION AS OF 1").count() == 2
+        with pytest.raises(Exception, match="version"):
+            spark.sql(f"SELECT * FROM {name} VERSION AS OF 3").count()
+
+
+@pytest.mark.parametrize(
+    ("clause", "condition", "state"),
+    [
+        ("AS OF VERSION 0", "LAKESTEP_AS_OF_NOT_FOUND", "22023"),
+        ("AS OF VERSION 999999", "LAKESTEP_AS_OF_NOT_FOUND", "22023"),
+        ("AS OF VERSION many", "LAKESTEP_AS_OF_INVALID", "42601"),
+        ("AS OF TIMESTAMP 'yesterday'", "LAKESTEP_AS_OF_INVALID", "42601"),
+        ("AS OF TIMESTAMP '2001-01-01'", "LAKESTEP_AS_OF_NOT_FOUND", "22023"),
+        ("AS OF TIMESTAMP '2999-01-01'", "LAKESTEP_AS_OF_NOT_FOUND", "22023"),
+        ("READ WRITE AS OF VERSION 1", "LAKESTEP_AS_OF_READ_WRITE", "25006"),
+    ],
+)
+def test_what_is_refused(spark, table, clause, condition, state):
+    write(spark, f"INSERT INTO {table('past_refused')} VALUES (3, 'c')")
+    with refused(condition, state):
+        spark.sql(f"BEGIN {clause}")
+    assert spark.sql("SHOW TRANSACTIONS").collect() == []
+
+
+def test_nothing_is_written(spark, table):
+    name = table("past_read_only")
+    entry = write(spark, f"INSERT INTO {name} VALUES (3, 'c')")
+    spark.sql(f"BEGIN AS OF VERSION {entry}")
+    with refused("LAKESTEP_READ_ONLY_TRANSACTION", "25006"):
+        spark.sql(f"DELETE FROM {name}")
+    abandon(spark)
