@@ -203,3 +203,68 @@ def test_nothing_is_written(spark, table):
     with refused("LAKESTEP_READ_ONLY_TRANSACTION", "25006"):
         spark.sql(f"DELETE FROM {name}")
     abandon(spark)
+
+
+def test_queries_outside_name_versions_of_the_database(spark, other_session, table):
+    one, two = table("past_query_one"), table("past_query_two")
+    first = write(spark, f"INSERT INTO {one} VALUES (3, 'c')", f"DELETE FROM {two} WHERE id = 1")
+    spark.sql(f"INSERT INTO {one} VALUES (4, 'outside')")
+    second = write(spark, f"DELETE FROM {one}", f"DELETE FROM {two}")
+
+    def count(session, clause, *tables):
+        union = " UNION ALL ".join(f"SELECT id FROM {name} {clause}" for name in tables)
+        return session.sql(f"SELECT count(*) AS n FROM ({union})").first()["n"]
+
+    for session in (spark, other_session):
+        assert count(session, f"VERSION AS OF 'db:{first}'", one, two) == 3 + 1
+        assert count(session, f"FOR SYSTEM_VERSION AS OF 'DB:{second}'", one, two) == 0
+        path = session.sql(f"DESCRIBE DETAIL {one}").first()["location"]
+        assert count(session, f"VERSION AS OF 'db:{first}'", f"delta.`{path}`") == 3
+        assert session.read.option("lakestepVersion", first).table(one).count() == 3
+        by_path = session.read.option("lakestepVersion", first).format("delta")
+        assert by_path.load(path).count() == by_path.option("path", path).load().count() == 3
+        # Delta's own.
+        assert count(session, "VERSION AS OF 1", one) == 2
+        assert session.read.option("versionAsOf", 1).table(one).count() == 2
+    changed = spark.sql(
+        f"SELECT count(*) AS n FROM {two} VERSION AS OF 'db:{first}' then"
+        f" LEFT ANTI JOIN {two} now ON then.id = now.id"
+    )
+    assert changed.first()["n"] == 1
+    # A statement that writes reads it, too, and so does a transaction.
+    spark.sql(f"INSERT INTO {two} SELECT * FROM {one} VERSION AS OF 'db:{first}'")
+    assert spark.table(two).count() == 3
+    with lakestep.transaction(spark):
+        assert count(spark, f"VERSION AS OF 'db:{first}'", one, two) == 3 + 1
+        spark.sql(f"INSERT INTO {one} SELECT * FROM {two} VERSION AS OF 'db:{first}'")
+        assert count(spark, "", one) == 1
+
+
+def test_names_of_queries_are_those_of_then(spark, table):
+    made = write(spark, "CREATE TABLE past_q USING delta AS SELECT 1 AS id")
+    renamed = write(
+        spark,
+        "ALTER TABLE past_q RENAME TO past_r",
+        "CREATE TABLE past_q USING delta AS SELECT 2 AS id",
+        "CREATE VIEW past_w AS SELECT 1 AS id",
+    )
+
+    def ids(name, entry):
+        return [
+            r[0] for r in spark.sql(f"SELECT * FROM {name} VERSION AS OF 'db:{entry}'").collect()
+        ]
+
+    assert ids("past_q", made) == [1]
+    assert ids("past_q", renamed) == ids("default.past_q", renamed) == [2]
+    assert ids("past_r", renamed) == ids("spark_catalog.default.past_r", renamed) == [1]
+    for name, entry in (("past_r", made), ("past_w", renamed), ("past_missing", made)):
+        with refused("LAKESTEP_NOT_THERE_AS_OF", "42704"):
+            ids(name, entry)
+    gone = write(spark, "DROP TABLE past_q", "DROP TABLE past_r", "DROP VIEW past_w")
+    assert (ids("past_q", renamed), ids("past_r", renamed)) == ([2], [1])
+    with refused("LAKESTEP_NOT_THERE_AS_OF", "42704"):
+        ids("past_q", gone)
+    with refused("LAKESTEP_AS_OF_NOT_FOUND", "22023"):
+        ids("past_q", gone + 1)
+    with refused("LAKESTEP_AS_OF_INVALID", "42601"):
+        ids("past_q", "many")

@@ -16,7 +16,7 @@ import io.lakestep.sql.listing.TableFunctions
 import io.lakestep.sql.parse.LakestepParser
 import io.lakestep.sql.read.{ConsistentReads, NoteStatementTables}
 import io.lakestep.sql.redirect.{
-  BaseFileNames, BaseInputFiles, PlaceNewTables, RedirectRelations, RedirectSaveAsTable,
+  BaseFileNames, BaseInputFiles, PlaceNewTables, ReadAsOf, RedirectRelations, RedirectSaveAsTable,
   RedirectTables, SkipIfExists
 }
 import io.lakestep.sql.run.{StatementStrategy, WatchStatements}
@@ -65,6 +65,7 @@ object SessionHooks {
     val first = Seq[SparkSession => Rule[LogicalPlan]](
       BindCatalogs(_),
       WatchStatements.atStart(_),
+      ReadAsOf(_),
       RedirectTables(_),
       _ => RefuseRepeatedBlock,
       guard.atStart(_)

@@ -1,5 +1,7 @@
 package io.lakestep.timeline
 
+import java.util
+
 import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
@@ -29,7 +31,18 @@ private[timeline] trait OldEntries {
    *
    * @param number at most that of the finished prefix
    */
-  def snapshotAt(number: Long): TimelineSnapshot = last(onward(start(_.number <= number), number))
+  def snapshotAt(number: Long): TimelineSnapshot =
+    Option(kept.synchronized(kept.get(number))).getOrElse {
+      val snapshot = last(onward(start(_.number <= number), number))
+      kept.synchronized(kept.put(number, snapshot))
+      snapshot
+    }
+
+  /** Those that were asked for last: a query has several tables. */
+  private val kept = new util.LinkedHashMap[Long, TimelineSnapshot](16, 0.75f, true) {
+    override def removeEldestEntry(eldest: util.Map.Entry[Long, TimelineSnapshot]): Boolean =
+      size > OldEntries.Kept
+  }
 
   /** The last snapshot whose time is not later; of several with the same time the newest. */
   def snapshotBefore(timeMs: Long): TimelineSnapshot = {
@@ -107,4 +120,7 @@ private object OldEntries {
 
   /** How many entries are read at once. */
   val Most = 64
+
+  /** How many snapshots are kept in memory. */
+  val Kept = 4
 }

@@ -1,0 +1,102 @@
+package io.lakestep.catalog
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.catalyst.catalog.CatalogTableType
+import org.apache.spark.sql.delta.DeltaTableUtils
+import org.apache.spark.sql.delta.sources.DeltaSourceUtils
+
+import org.apache.spark.sql.delta.lakestep.SparkInternals
+import io.lakestep.{Errors, LakestepException}
+import io.lakestep.commit.{AsOf, BeginRequest, BegunTransaction, IsolationLevel}
+import io.lakestep.names.{TableName, TransactionNames}
+import io.lakestep.storage.CanonicalPath
+import io.lakestep.transaction.{BasePath, Databases}
+
+/** Where a table is, by a name that leads there today, and which of its versions was that of a database version. */
+private[lakestep] final case class PastTable(name: Seq[String], version: Long)
+
+private[lakestep] object PastTables {
+
+  /**
+   * What a query means by a table in an earlier version of the database.
+   *
+   * @param name as the query has it; `` delta.`path` `` for one without a name
+   *
+   * Conditions: LAKESTEP_AS_OF_NOT_FOUND, LAKESTEP_NOT_THERE_AS_OF, LAKESTEP_NOT_A_TABLE.
+   */
+  def apply(session: SparkSession, name: Seq[String], number: Long): PastTable = {
+    val txn = begin(session, number)
+    name match {
+      case Seq(format, path) if DeltaSourceUtils.isDeltaDataSourceName(format) =>
+        PastTable(name, pin(session, txn, new Path(path)))
+      case _ => named(session, txn, name)
+    }
+  }
+
+  /** It puts nothing. */
+  private def begin(session: SparkSession, number: Long): BegunTransaction =
+    Databases.of(session).begin(
+      BeginRequest(
+        name = None,
+        user = session.sparkContext.sparkUser,
+        application = session.sparkContext.applicationId,
+        isolation = IsolationLevel.Snapshot,
+        readOnly = true,
+        notBefore = 0,
+        asOf = Some(AsOf.Version(number))
+      )
+    )
+
+  private def pin(session: SparkSession, txn: BegunTransaction, path: Path): Long = {
+    val place = CanonicalPath(path, session.sessionState.newHadoopConf())
+    Databases.of(session).pin(txn, BasePath.ref(place), notBelow = -1)
+  }
+
+  private def named(
+      session: SparkSession,
+      txn: BegunTransaction,
+      name: Seq[String]): PastTable = {
+    def notThere(reason: String): LakestepException = Errors(
+      "LAKESTEP_NOT_THERE_AS_OF",
+      "table" -> name.mkString("."),
+      "version" -> txn.snapshot.toString,
+      "reason" -> reason
+    )
+    val identifier = ofSessionCatalog(session, name)
+      .getOrElse(throw notThere(s"it is not in ${SparkInternals.sessionCatalogName}"))
+    val database = Databases.of(session)
+    val metastore = SparkInternals.metastore(session)
+    val called = TableName.of(session.sessionState.catalog.qualifyIdentifier(identifier))
+    def tableOf(names: TransactionNames) = names.table(metastore, called)
+    val stood = tableOf(new TransactionNames(database.namesBefore(txn, _)))
+      .getOrElse(throw notThere("no table had this name then"))
+    if (stood.tableType == CatalogTableType.VIEW)
+      throw notThere("it was a view; read its tables AS OF that version")
+    if (!DeltaTableUtils.isDeltaTable(stood)) throw notThere("it was no Delta table")
+    val path = new Path(stood.location)
+    val now = session.sessionState.catalog.externalCatalog
+    val isStill = now.tableExists(called.schema, called.name) &&
+      now.getTable(called.schema, called.name).storage.locationUri.contains(stood.location)
+    PastTable(
+      if (isStill) name else Seq("delta", path.toString),
+      pin(session, txn, path)
+    )
+  }
+
+  private def ofSessionCatalog(
+      session: SparkSession,
+      name: Seq[String]): Option[TableIdentifier] = {
+    val own = SparkInternals.sessionCatalogName
+    val isCurrent = session.catalog.currentCatalog() == own
+    name match {
+      case Seq(table) if isCurrent =>
+        Some(TableIdentifier(table, Some(session.catalog.currentDatabase)))
+      case Seq(catalog, schema, table) if catalog.equalsIgnoreCase(own) =>
+        Some(TableIdentifier(table, Some(schema)))
+      case Seq(schema, table) if isCurrent => Some(TableIdentifier(table, Some(schema)))
+      case _ => None
+    }
+  }
+}
