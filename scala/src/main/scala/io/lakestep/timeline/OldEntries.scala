@@ -21,10 +21,35 @@ private[timeline] trait OldEntries {
   /** The newest checkpoint that fits. */
   protected def checkpoint(fits: TimelineSnapshot => Boolean): Option[TimelineSnapshot]
 
+  protected def history: History
+
   /** Entries of these numbers and what is known of their ends, as far as there are such. */
   def entries(from: Long, to: Long): Vector[EntryStatus] =
-    (from.max(TimelineEntry.First) to to.min(known.next - 1)).grouped(Most)
-      .flatMap(numbers => atOnce(numbers.toVector)(status)).toVector
+    inOrder(from.max(TimelineEntry.First), to.min(known.next - 1)).toVector
+
+  /** From memory, from packs, and one by one, many at once. */
+  private def inOrder(from: Long, to: Long): Iterator[EntryStatus] = {
+    val inMemory = known.first
+    val (old, recent) = (to.min(inMemory - 1), from.max(inMemory))
+    packed(from, old).iterator.flatten ++ (recent to to).iterator.map(status)
+  }
+
+  /** By packs, each all of them or those of its entries that are asked for. */
+  private def packed(from: Long, to: Long): Iterator[Vector[EntryStatus]] = {
+    val starts = Iterator.iterate(from)(history.after).takeWhile(_ <= to)
+    starts.grouped(Most).flatMap { some =>
+      val found = atOnce(some.toVector)(n => n -> history.packOf(n)).toMap
+      val left = some.filter(found(_).isEmpty).flatMap(n => n to (history.after(n) - 1).min(to))
+      val singles = left.toVector.grouped(Most).flatMap(atOnce(_)(status)).toVector
+        .map(s => s.entry.number -> s).toMap
+      some.map { first =>
+        val last = (history.after(first) - 1).min(to)
+        found(first).fold((first to last).map(singles).toVector)(_.filter { s =>
+          s.entry.number >= first && s.entry.number <= last
+        })
+      }
+    }
+  }
 
   /**
    * What the entries up to one left behind. All of them are finished.
@@ -33,7 +58,7 @@ private[timeline] trait OldEntries {
    */
   def snapshotAt(number: Long): TimelineSnapshot =
     Option(kept.synchronized(kept.get(number))).getOrElse {
-      val snapshot = last(onward(start(_.number <= number), number))
+      val snapshot = last(onward(start(number)(_.number <= number), number))
       kept.synchronized(kept.put(number, snapshot))
       snapshot
     }
@@ -47,22 +72,22 @@ private[timeline] trait OldEntries {
   /** The last snapshot whose time is not later; of several with the same time the newest. */
   def snapshotBefore(timeMs: Long): TimelineSnapshot = {
     def isBefore(s: TimelineSnapshot) = s.timeMs.exists(_ <= timeMs)
-    last(onward(start(isBefore), known.finished).takeWhile(isBefore))
+    last(onward(start(known.finished)(isBefore), known.finished).takeWhile(isBefore))
   }
 
   private def last(snapshots: Iterator[TimelineSnapshot]) = snapshots.reduce((_, next) => next)
 
   /** A snapshot and those after it, entry by entry. */
   private def onward(from: TimelineSnapshot, to: Long): Iterator[TimelineSnapshot] =
-    (from.number + 1 to to).grouped(Most)
-      .flatMap(numbers => atOnce(numbers.toVector)(status))
+    inOrder(from.number + 1, to)
       .scanLeft(from)((snapshot, entry) => snapshot + checked(entry, snapshot.hash))
 
-  /** The newest snapshot at hand that fits, whose time is known. */
-  private def start(fits: TimelineSnapshot => Boolean): TimelineSnapshot = {
+  /** The newest snapshot at hand that fits, whose time is known; none after a number does. */
+  private def start(most: Long)(fits: TimelineSnapshot => Boolean): TimelineSnapshot = {
     def isGood(s: TimelineSnapshot) = s.timeMs.isDefined && fits(s)
     val view = known
-    Seq(view.snapshot, view.milestone).find(isGood).orElse(checkpoint(isGood))
+    Seq(view.snapshot, view.milestone).find(isGood)
+      .orElse((checkpoint(isGood) ++ history.newestSnapshot(most)(isGood)).maxByOption(_.number))
       .getOrElse(TimelineSnapshot.empty)
   }
 
@@ -78,7 +103,7 @@ private[timeline] trait OldEntries {
     if (others.isEmpty || view.first == TimelineEntry.First) recent
     else {
       val began = others.toVector.map(id => id -> snapshotOf(id)).toMap
-      recent ++ readBack(view.first - 1, view.hashBeforeFirst, began, Map.empty)
+      recent ++ readBack(view.first - 1, view.hashBeforeFirst, began, Map.empty, mayBePacked = true)
     }
   }
 
@@ -87,30 +112,39 @@ private[timeline] trait OldEntries {
     try requested(transaction).fold(0L)(_.snapshot)
     catch { case NonFatal(_) => 0L }
 
-  /** @param began the transactions that are looked for, and the snapshot with which each began */
+  /**
+   * @param began the transactions that are looked for, and the snapshot with which each began
+   * @param mayBePacked whether it is not known that there is no pack with that number
+   */
   @tailrec
   private def readBack(
       number: Long,
       hash: String,
       began: Map[String, Long],
-      found: Map[String, EntryStatus]): Map[String, EntryStatus] = {
+      found: Map[String, EntryStatus],
+      mayBePacked: Boolean): Map[String, EntryStatus] = {
     val left = began.filter(_._2 < number)
     if (left.isEmpty) found
     else {
-      val status = existing(number)
-      if (status.hash != hash) throw StrictFields.corrupt(
+      val pack = if (mayBePacked) history.packOf(number).filter(_.exists(_.hash == hash)) else None
+      val block =
+        pack.fold(Vector(existing(number)))(_.takeWhile(_.entry.number <= number))
+      if (block.last.hash != hash) throw StrictFields.corrupt(
         entryFile(number),
         s"its hash is not the one that entry ${number + 1} holds"
       )
-      val id = status.entry match {
-        case c: CommitEntry => Some(c.transaction.id).filter(left.contains)
-        case _ => None
+      val here = block.flatMap { status =>
+        status.entry match {
+          case c: CommitEntry if left.contains(c.transaction.id) => Some(c.transaction.id -> status)
+          case _ => None
+        }
       }
       readBack(
-        number - 1,
-        status.entry.previousHash,
-        left -- id,
-        found ++ id.map(_ -> withEnd(status))
+        block.head.entry.number - 1,
+        block.head.entry.previousHash,
+        left -- here.map(_._1),
+        found ++ here.map { case (id, status) => id -> withEnd(status) },
+        pack.isDefined || history.begins(block.head.entry.number)
       )
     }
   }

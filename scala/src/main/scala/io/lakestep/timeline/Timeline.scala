@@ -37,6 +37,8 @@ final class Timeline(
 
   private val folder = s"$root/timeline"
   private val checkpoints = new Checkpoints(store, s"$root/checkpoints")
+  protected val history: History =
+    new History(store, s"$root/history", interval, atOnce, n => store.get(entryFile(n)))
   private val cache = new AtomicReference(TimelineView.from(TimelineSnapshot.empty, interval))
   private val knownId = new AtomicReference(Option.empty[String])
 
@@ -125,7 +127,11 @@ final class Timeline(
   }
 
   /** Puts a checkpoint when one is due. Whatever goes wrong with it is left to the next client. */
-  def checkpoint(): Unit = checkpoints.putIfDue(cache.get.milestone)
+  def checkpoint(): Unit = {
+    val milestone = cache.get.milestone
+    checkpoints.putIfDue(milestone)
+    history.putIfDue(milestone, entries)
+  }
 
   /** Entries alone; of many also their ends, so that not all are kept. */
   @tailrec
@@ -190,9 +196,16 @@ final class Timeline(
 
   /** @param hash of the entry with that number */
   def after(number: Long, hash: String): Iterator[EntryStatus] =
-    Iterator.unfold((number + 1, hash)) { case (number, hash) =>
-      known.status(number).orElse(readEntry(number).map(checked(_, hash)))
-        .map(s => s -> (number + 1, s.hash))
+    Iterator.unfold((number + 1, hash, Option.empty[Vector[EntryStatus]])) {
+      case (number, hash, ready) =>
+        val pack =
+          if (number >= known.first) None
+          else if (ready.isEmpty || history.begins(number))
+            history.packOf(number).map(_.dropWhile(_.entry.number < number)).orElse(Some(Vector()))
+          else ready
+        known.status(number)
+          .orElse(pack.flatMap(_.headOption).orElse(readEntry(number)).map(checked(_, hash)))
+          .map(s => s -> (number + 1, s.hash, pack.map(_.drop(1))))
     }
 
   /** The entries after one, as far as they are known. */
@@ -313,7 +326,8 @@ final class Timeline(
 
   /** Where the temporary files of stores stand, for the timeline's own files. */
   def temporary: Vector[String] =
-    Vector(root, folder, s"$root/transactions", s"$root/makings", s"$root/checkpoints").map(f =>
+    (Vector(root, folder, s"$root/transactions", s"$root/makings", s"$root/checkpoints") ++
+      history.folders).map(f =>
       s"$f/tmp"
     )
 

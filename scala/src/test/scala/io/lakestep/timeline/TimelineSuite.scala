@@ -385,6 +385,7 @@ final class TimelineSuite extends AnyFunSuite {
   test("an old transaction's entry is read back to, no further than where it began") {
     val f = new Fixture
     finished(f, 20, interval = 3)
+    f.store.deleteFolder("/db/history")
     f.store.delete("/db/transactions/t5.json")
     f.store.delete(f.file(name(2)))
     val timeline = f.open(3)
@@ -403,10 +404,94 @@ final class TimelineSuite extends AnyFunSuite {
   test("an old entry that was changed is named when it is read") {
     val f = new Fixture
     finished(f, 20, interval = 3)
+    f.store.deleteFolder("/db/history")
     f.store.overwrite(f.file(name(8)), TimelineCodec.encode(commit(8, "else", "t8")))
     val timeline = f.open(3)
     timeline.refresh()
     assert(corrupt(timeline.entriesOf(Set("t6"))) == f.file(name(8)))
+  }
+
+  test("packs hold every entry with its end, and one that is missing or damaged is passed over") {
+    val f = new Fixture
+    finished(f, 20, interval = 3)
+    val packs = f.store.list("/db/history/entries", "").map(_.name)
+    assert(packs == (3 to 18 by 3).map(name).toVector)
+    def read() = {
+      val timeline = f.open(3)
+      timeline.refresh()
+      f.store.requests = Vector.empty
+      timeline.entries(1, 20)
+    }
+    val whole = read()
+    val first = whole.size - 2
+    assert(whole.map(_.entry.number) == (1L to 20L) && whole.forall(_.isFinished))
+    assert(f.store.requests.count(_.startsWith("get /db/history/entries")) == 6)
+    assert(f.store.requests.size <= 6 + 2 * (20 - first))
+    // Three whose files are gone, and two packs that are no use.
+    Seq(1, 2, 3).foreach(n => f.store.delete(f.file(name(n))))
+    f.store.delete(s"/db/history/entries/${name(9)}")
+    val bytes = f.store.get(s"/db/history/entries/${name(12)}").get
+    val text = new String(bytes)
+    for (bad <- Seq(
+        text.take(text.length / 2),
+        text.replace("t11", "t12"),
+        new String(f.store.get(s"/db/history/entries/${name(15)}").get)
+      )) {
+      f.store.overwrite(s"/db/history/entries/${name(12)}", bad.getBytes)
+      assert(read() == whole)
+    }
+  }
+
+  test("the database as it was: by version and by time, from packs and snapshots") {
+    val f = new Fixture
+    val timeline = f.open(2)
+    timeline.id
+    timeline.refresh()
+    // Clocks that go back.
+    def endedAt(n: Int) = 1000L + 10 * n - (if (n % 7 == 0) 35 else 0)
+    val all = (1 to 300).scanLeft(TimelineSnapshot.empty) { (_, i) =>
+      timeline.putEntry(commit(i.toLong, timeline.known.lastHash, s"t$i"))
+      val slots = Vector(i.toLong + 7)
+      timeline.decide(Completed(
+        i.toLong,
+        timeline.known.lastHash,
+        endedAt(i),
+        Vector(slots, slots)
+      ))
+      timeline.checkpoint()
+      timeline.known.snapshot
+    }
+    assert(all.map(_.timeMs) == all.map(_.timeMs).sorted)
+    assert(f.store.list("/db/history/snapshots", "").map(_.name) == Vector(name(128), name(256)))
+    def cold() = {
+      val other = f.open(2)
+      other.refresh()
+      f.store.requests = Vector.empty
+      other
+    }
+    for (n <- Seq(1, 2, 127, 128, 129, 255, 256, 257, 298, 300))
+      assert(cold().snapshotAt(n.toLong) == all(n), n)
+    for (time <- Seq(0L, 1009L, 1010L, 2200L, 2205L, 2279L, 2280L, 3560L, 3565L, 3999L, 9999L)) {
+      val expected = all.filter(_.timeMs.exists(_ <= time)).last
+      assert(cold().snapshotBefore(time) == expected, time)
+    }
+    // Without what is only there to be quick, and with checkpoints of an earlier version.
+    def of(n: Long) = {
+      cold().snapshotAt(n)
+      f.store.requests.size
+    }
+    val quick = of(127)
+    f.store.deleteFolder("/db/history")
+    assert(cold().snapshotAt(127) == all(127) && of(127) > quick)
+    f.store.deleteFolder("/db/checkpoints")
+    f.store.putIfAbsent(
+      s"/db/checkpoints/${name(298)}",
+      SnapshotCodec.encode(all(298).copy(timeMs = None))
+    )
+    val later = cold()
+    assert(later.known.snapshot.timeMs.isEmpty)
+    assert(later.snapshotAt(299) == all(299) && later.snapshotAt(300) == all(300))
+    assert(later.snapshotBefore(9999) == all(300))
   }
 
   test("numbers that are none are corruption, not zero") {
