@@ -21,6 +21,7 @@ final class LogCleaner(world: World, client: SimulatedClient) {
     ) match {
       case PutOutcome.Unknown(_) => ()
       case _ =>
+        world.cleaned = Map(table -> world.scheduler.step) ++ world.cleaned
         client
           .list(TableRef(table).log, "0")
           .map(_.name)

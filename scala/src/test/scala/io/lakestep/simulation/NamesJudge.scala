@@ -123,7 +123,9 @@ final class NamesJudge(world: World, timeline: TrueTimeline, logs: Map[String, T
     if (!candidates.map(state(_)).exists(state => isMet(state) && isListed(state)))
       violated(s"$told ${s.listed.getOrElse("")}, which never was so at once")
     // A listing is no part of the query that reads rows.
-    if (!candidates.filter(hasRows(s, _)).map(state(_)).exists(isMet))
+    // Rows of before a change of names are read as far as all of them are left.
+    val isCut = s.rows.keys.exists(world.cleaned.get(_).exists(_ < s.until))
+    if (!isCut && !candidates.filter(hasRows(s, _)).map(state(_)).exists(isMet))
       violated(s"$told of other rows, ${s.rows}")
   }
 

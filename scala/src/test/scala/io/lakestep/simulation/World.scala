@@ -99,6 +99,9 @@ final class World(
 
   def violations: Seq[String] = found.toSeq
 
+  /** When the log of a table began to be cleaned up, by the step: older versions may be gone since. */
+  var cleaned: Map[String, Int] = Map.empty
+
   /** Tables that somebody dropped at some time: nothing is promised about what stands in them. */
   var dropped: Set[String] = Set.empty
 
