@@ -1,11 +1,11 @@
-"""What `lakestep run` shows: progress, results as a table or as JSON, errors with their line."""
+"""What the command line shows: progress, results as a table or as JSON, errors with their line."""
 
 from __future__ import annotations
 
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -79,16 +79,22 @@ def table_of(frame: DataFrame) -> RenderableType:
     """Run a query over all of its rows; return a table of the first ones."""
     text = _as_text(frame)
     rows = text.limit(_MOST_ROWS + 1).collect()
-    table = Table(box=box.ASCII2)
-    for name in frame.columns:
-        table.add_column(Text(name), overflow="fold")
-    for row in rows[:_MOST_ROWS]:
-        table.add_row(*(Text("NULL" if value is None else value) for value in row))
-    parts: list[RenderableType] = [table]
+    shown = [["NULL" if value is None else value for value in row] for row in rows[:_MOST_ROWS]]
+    parts: list[RenderableType] = [text_table(frame.columns, shown)]
     if len(rows) > _MOST_ROWS:
         run_through(frame)
         parts.append(Text(f"There are more than these {_MOST_ROWS} rows."))
     return Group(*parts)
+
+
+def text_table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
+    """Return a table of texts."""
+    table = Table(box=box.ASCII2)
+    for name in columns:
+        table.add_column(Text(name), overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
 
 
 def show_table(table: RenderableType) -> None:
