@@ -110,6 +110,11 @@ def rolled_back_of(file: str, content: bytes, number: int) -> RolledBack:
     return RolledBack(*head, tuple(settled))
 
 
+def applied_of(file: str, content: bytes, number: int) -> str:
+    """Read that the names of entry `number` are made; return the hash of the entry."""
+    return _ended(Fields.of(file, content), number)[1]
+
+
 def requested_of(file: str, content: bytes) -> Requested:
     """Read REQUESTED."""
     return _requested(Fields.of(file, content))
