@@ -130,7 +130,7 @@ class Published:
         if not log.versions and log.binding is None:
             return "The table is gone. The commits of"
         if log.binding is None:
-            return "The table has no binding. Whether it is that of"
+            return "The table has no binding. The commits of"
         if log.binding.log != slot.table.log:
             return "Another table is at this path. The commits of"
         place = slot.place()
@@ -138,10 +138,8 @@ class Published:
         if line is None:
             if slot.version <= log.checkpoint:
                 return "The log was cleaned up. The commits of"
-            why = (
-                f"it is missing; entry {slot.entry} has put it, and no checkpoint is in its place."
-            )
-            return Finding("problem", str(place), f"The commit {why}", _OVERWRITTEN)
+            why = f"It is missing: entry {slot.entry} has put it, and no checkpoint covers it."
+            return Finding("problem", str(place), why, _OVERWRITTEN)
         if _is_of(_mark(line), slot, self._timeline.id):
             return None
         # A slot that was named after a clean-up may be a later one.

@@ -27,8 +27,8 @@ from lakestep._entries import (
 from lakestep._fields import corrupt
 from lakestep._storage import Place, Stores
 
-# How far a hole may reach before it looks like the end, and how many files are asked for at once.
-_WINDOW = 128
+# How wide a hole may be before it looks like the end.
+_WINDOW = 64
 _CHECKPOINT = re.compile(r"(\d{20})\.json")
 _REQUESTED = re.compile(r"(t[0-9a-f]{32})\.json")
 
@@ -151,8 +151,7 @@ class Timeline:
         """Return the number of the newest entry, 0 for none.
 
         Numbers have no holes, so what follows a checkpoint is found without a listing, which is as
-        long as the timeline. A hole is damage; one that is wider than what is asked for at once
-        looks like the end.
+        long as the timeline. A hole near the end is damage; others are found by who reads entries.
         """
         low = self.checkpoint.number if self.checkpoint else 0
         step = _WINDOW
@@ -162,7 +161,7 @@ class Timeline:
             step //= 2
             if self.stores.exists(self.file(low + step)):
                 low += step
-        numbers = range(low + 1, low + _WINDOW)
+        numbers = range(low + 1, low + 2 * _WINDOW)
         there = [n for n, found in zip(numbers, self._exist(numbers), strict=True) if found]
         newest = there[-1] if there else low
         # One that was put meanwhile is there by now.
