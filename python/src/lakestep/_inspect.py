@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -168,7 +168,7 @@ def verify(
         total = max(verification.last - verification.first + 1, 0)
         with _report.counting("entries", total) as seen:
             findings = list(verification.findings(seen))
-    _conclude(findings, as_json=as_json)
+    raise typer.Exit(0 if _show(findings, as_json=as_json) else 1)
 
 
 @app.command("doctor")
@@ -183,12 +183,13 @@ def doctor(
     from lakestep import _doctor
     from lakestep._storage import Stores
 
+    settings = pairs(conf, "--conf")
     with Stores(endpoint) as stores:
-        findings = list(_doctor.examine(root, stores))
-        if conf or master is not None:
-            with session(pairs(conf, "--conf"), master, None) as spark:
-                findings += _doctor.examine_session(spark, root, stores)
-    _conclude(findings, as_json=as_json)
+        is_well = _show(_doctor.examine(root, stores), as_json=as_json)
+        if settings or master is not None:
+            with session(settings, master, None) as spark:
+                is_well &= _show(_doctor.examine_session(spark, root, stores), as_json=as_json)
+    raise typer.Exit(0 if is_well else 1)
 
 
 @app.command("recover")
@@ -208,9 +209,11 @@ def recover(
     from dataclasses import asdict
 
     from lakestep import _recover
+    from lakestep._storage import Place
 
     check_one(master, remote)
-    with session(pairs(conf, "--conf"), master, remote, root) as spark:
+    place = None if root is None else str(Place.named(root))
+    with session(pairs(conf, "--conf"), master, remote, place) as spark:
         recovered = _recover.recover(spark)
     _report.show_rows([asdict(one) for one in recovered], as_json=as_json)
     if any(one.outcome.startswith("FAILED") for one in recovered):
@@ -238,13 +241,15 @@ def _root_and_name(which: list[str]) -> tuple[str, str]:
     return root, name
 
 
-def _conclude(findings: list[Finding], *, as_json: bool) -> None:
-    if as_json:
-        _report.show_rows([finding.row() for finding in findings], as_json=True)
-    else:
-        for finding in findings:
-            print(f"{finding.severity:8} {finding.what}: {finding.text}")
-            if finding.next_step:
-                print(f"{'':8} Next: {finding.next_step}")
-    if any(finding.severity == "problem" for finding in findings):
-        raise typer.Exit(1)
+def _show(findings: Iterable[Finding], *, as_json: bool) -> bool:
+    """Print findings as they come; return whether none of them is a problem."""
+    is_well = True
+    for finding in findings:
+        is_well &= finding.severity != "problem"
+        if as_json:
+            _report.show_rows([finding.row()], as_json=True)
+            continue
+        print(f"{finding.severity:8} {finding.what}: {finding.text}", flush=True)
+        if finding.next_step:
+            print(f"{'':8} Next: {finding.next_step}", flush=True)
+    return is_well
