@@ -292,7 +292,10 @@ def test_root_may_stand_in_the_environment_and_rows_are_tables(scene, capsys, mo
     ordered = scene.lake.entry(scene.lake.entry_numbers()[-1])["timeMs"] / 1000
     assert f"{datetime.fromtimestamp(ordered, timezone.utc):%Y-%m-%d %H:%M:%S}" in lines[3]
     # What no row has is left out.
-    assert "batch" not in lines[1] and "tables" in lines[1]
+    assert "isolation" not in lines[1] and "tables" in lines[1]
+    assert _cli.main(["timeline", "--wide", "--last", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "batch" not in lines[1] and "isolation" in lines[1]
     for words in (["transactions", "--all"], ["conflicts"], ["verify"], ["doctor"]):
         assert _cli.main(words) == 0
     for name in scene.ids.values():

@@ -15,7 +15,7 @@ from lakestep._findings import Finding, of_error
 from lakestep._listings import age_of, now_ms
 from lakestep._published import TableLog, log_of, read_log
 from lakestep._storage import Place
-from lakestep._timeline import Timeline
+from lakestep._timeline import Timeline, transactions_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -106,7 +106,7 @@ def _open(timeline: Timeline) -> Iterator[Finding]:
         step = f"If it is dead: VACUUM TRANSACTIONS RETAIN n HOURS, n below {age // 3600}."
         yield Finding("warning", one.id, text, step)
     if not old:
-        text = f"{len(found)} transactions are open, none for more than a day."
+        text = f"Open transactions: {len(found)}, none for more than a day."
         yield Finding("ok", "open", text)
 
 
@@ -117,27 +117,24 @@ class _Tables:
         self._timeline = timeline
         entries = [s.entry for s in (*recent, *unfinished) if isinstance(s.entry, CommitEntry)]
         self._paths = sorted({table.path for entry in entries for table in entry.tables})
-        self._busy = {
-            s.entry.transaction.id for s in unfinished if isinstance(s.entry, CommitEntry)
-        }
+        self._busy = {id for status in unfinished for id in transactions_of(status.entry)}
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong with them."""
         logs = list(self._timeline.stores.each(self._log, self._paths))
-        count = 0
+        is_well = True
         for path, log in zip(self._paths, logs, strict=True):
             try:
-                found = (
-                    of_error(path, log) if not isinstance(log, TableLog) else self._one(path, log)
-                )
+                found = self._one(path, log) if isinstance(log, TableLog) else of_error(path, log)
             except _errors.LakestepError as error:
                 found = of_error(path, error)
             if found is not None:
                 yield found
-                count += 1
+                is_well = False
         yield from self._left_over()
-        if not count:
-            text = f"{len(self._paths)} tables of recent entries: those that are there belong here."
+        if is_well:
+            count = len(self._paths)
+            text = f"Tables of recent entries: {count}. Those that are there belong here."
             yield Finding("ok", "tables", text)
 
     def _log(self, path: str) -> TableLog | _errors.LakestepError:
@@ -190,7 +187,7 @@ class _Tables:
             if transaction not in self._busy | open_ones:
                 left[path] = left.get(path, 0) + 1
         for path, count in left.items():
-            text = f"Staged commits of {count} transactions that have ended are left."
+            text = f"Staged commits of transactions that have ended are left: {count}."
             yield Finding("warning", path, text, "VACUUM TRANSACTIONS removes them.")
 
     def _staged(self, path: str) -> list[str]:

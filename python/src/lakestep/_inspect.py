@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _VARIABLE = "LAKESTEP_ROOT"
 _ID = re.compile(r"t[0-9a-f]{32}")
 
+# Of SHOW TIMELINE, what a line has room for.
+_NARROW = ("entry", "state", "transaction_id", "name", "user", "ordered_at", "tables", "added_rows")
+
 Root = Annotated[
     str,
     typer.Argument(
@@ -47,6 +50,9 @@ def show_timeline(
     last: Last = None,
     first: From = None,
     to: To = None,
+    wide: Annotated[
+        bool, typer.Option("--wide", help="Show all columns, as SHOW TIMELINE and --json do.")
+    ] = False,
     as_json: Json = False,
     endpoint: Endpoint = None,
 ) -> None:
@@ -65,6 +71,8 @@ def show_timeline(
             for status in timeline.statuses(begin, until):
                 rows += reversed(_listings.timeline(status))
                 seen()
+    if not as_json and not wide:
+        rows = [{name: row[name] for name in _NARROW} for row in rows]
     _report.show_rows(rows[::-1], as_json=as_json)
 
 
@@ -93,7 +101,8 @@ def show_transaction(
     if as_json:
         _report.show_rows([row], as_json=True)
     else:
-        _report.show_fields(row)
+        conflict = row.get("conflict")
+        _report.show_fields({**row, "conflict": [conflict] if conflict else None})
     if row["state"] == "NOT_FOUND":
         raise typer.Exit(1)
 
