@@ -30,3 +30,13 @@ def old_lake():
         lake = unpack(PLACE)
         yield lake, json.loads((lake.folder / "facts.json").read_text())
         shutil.rmtree(PLACE)
+
+
+def file(lake, number, kind=""):
+    return lake.root / "timeline" / f"{number:020}{kind}.json"
+
+
+def edit(path, **fields):
+    """Write other values for some fields; None takes a field away."""
+    changed = {**json.loads(path.read_text()), **fields}
+    path.write_text(json.dumps({k: v for k, v in changed.items() if v is not None}))
