@@ -77,8 +77,9 @@ COMMANDS_HEAD = """\
 ## Command line
 
 The wheel installs the command `lakestep`. It exits with 0; with 1 after an error, which it prints
-to stderr; with 2 when it was called in a wrong way. Only two of them start Spark; see
-[A file of SQL](operations.md#a-file-of-sql) and [dbt](dbt.md).
+to stderr; with 2 when it was called in a wrong way. Only `run`, `dbt`, `recover` and, if asked,
+`doctor` start Spark; see [A file of SQL](operations.md#a-file-of-sql), [dbt](dbt.md) and
+[From the shell](operations.md#from-the-shell).
 """
 
 
@@ -199,10 +200,11 @@ def _tree() -> str:
 
 
 def _commands() -> str:
-    """Return the commands as `_cli.py` declares them."""
+    """Return the commands as the modules declare them."""
     rows = [
         f"| `lakestep {ast.literal_eval(decorator.args[0])}` | {docstrings.first_paragraph(node)} |"
-        for node in ast.parse((PACKAGE / "_cli.py").read_text("utf-8")).body
+        for module in ("_cli.py", "_inspect.py")
+        for node in ast.parse((PACKAGE / module).read_text("utf-8")).body
         if isinstance(node, ast.FunctionDef)
         for decorator in node.decorator_list
         if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "app.command"

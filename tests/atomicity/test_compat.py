@@ -1,9 +1,5 @@
 """What an older JAR wrote is read, finished and continued; old and new JARs work side by side."""
 
-import fcntl
-import json
-import shutil
-import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,11 +8,10 @@ import pytest
 from arena import read_by_delta_rs
 from driver import HALTING, Driver
 from lake import Lake
+from old_lake import old_lake
 from storm import change, replay
 
-HERE = Path(__file__).parent
-PLACE = Path("/tmp/lakestep-compat")
-OLD = HERE.parents[1] / "target" / "old" / "bc86795"
+OLD = Path(__file__).parents[2] / "target" / "old" / "bc86795"
 
 OLD_ROW, NEW_ROW, OTHER_ROW = (1, "old"), (1, "new"), (2, "old")
 COMMITTED = [(10 + k, "k") for k in range(5)]
@@ -36,17 +31,10 @@ ROWS = {
 }
 
 
-@pytest.fixture
-def old_lake():
-    """The database of compat/make.py at the place where it was written; others wait for it."""
-    with Path(f"{PLACE}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        shutil.rmtree(PLACE, ignore_errors=True)
-        with tarfile.open(HERE / "compat" / "bc86795.tar.gz") as archive:
-            archive.extractall(PLACE, filter="data")
-        facts = json.loads((PLACE / "lake" / "facts.json").read_text())
-        yield Lake(PLACE / "lake"), facts
-        shutil.rmtree(PLACE)
+@pytest.fixture(name="old_lake")
+def _old_lake():
+    with old_lake() as found:
+        yield found
 
 
 @pytest.fixture

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
-from lakestep import _build, _errors
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-Conf = Annotated[
-    list[str] | None,
-    typer.Option(metavar="KEY=VALUE", help="A setting of Spark. Repeatable."),
-]
-Master = Annotated[
-    str | None, typer.Option(metavar="URL", help="Spark's master, local[4] for example.")
-]
+from lakestep import _build, _errors, _inspect
+from lakestep._options import Conf, Master, Remote, check_one, fail, pairs, session
 
 app = typer.Typer(
     help="Lakestep on this machine.",
@@ -93,9 +81,7 @@ def run_sql_file(
     ] = None,
     conf: Conf = None,
     master: Master = None,
-    remote: Annotated[
-        str | None, typer.Option(metavar="URL", help="A server of Spark Connect, sc://host:port.")
-    ] = None,
+    remote: Remote = None,
     results: Annotated[
         bool, typer.Option("--results", help="Show every query, and not only the last one.")
     ] = False,
@@ -107,9 +93,8 @@ def run_sql_file(
     """Run the statements of a file in one session; with --atomic as one transaction."""
     from lakestep import _run_file, _statements
 
-    if master is not None and remote is not None:
-        raise typer.BadParameter("there is one of --master and --remote")
-    variables, settings = _pairs(var, "--var"), _pairs(conf, "--conf")
+    check_one(master, remote)
+    variables, settings = pairs(var, "--var"), pairs(conf, "--conf")
     job = _run_file.Job(
         name="<stdin>" if file == "-" else file,
         statements=_statements.split(_text(file)),
@@ -124,10 +109,10 @@ def run_sql_file(
         raise typer.BadParameter(f"the file has no parameter {names}", param_hint="--var")
     if atomic and (boundary := job.boundary()):
         why = "with --atomic the file is one transaction, and holds no BEGIN, COMMIT or ROLLBACK"
-        _fail(f"{job.name}:{boundary.line}: {boundary.title}: {why}. Nothing was run.")
+        fail(f"{job.name}:{boundary.line}: {boundary.title}: {why}. Nothing was run.")
     if not job.statements:
         return
-    with _session(settings, master, remote) as spark:
+    with session(settings, master, remote) as spark:
         raise typer.Exit(_run_file.run_job(spark, job))
 
 
@@ -145,10 +130,10 @@ def run_dbt(
     from lakestep import _dbt, _run_file
 
     if not _dbt.is_installed():
-        _fail("dbt is not installed. Say: pip install 'lakestep[dbt]'")
+        fail("dbt is not installed. Say: pip install 'lakestep[dbt]'")
     # As dbt does: names that end with the process would be of no use.
-    settings = {"spark.sql.catalogImplementation": "hive", **_pairs(conf, "--conf")}
-    with _session(settings, master, None) as spark:
+    settings = {"spark.sql.catalogImplementation": "hive", **pairs(conf, "--conf")}
+    with session(settings, master, None) as spark:
         result = _dbt.run(spark, arguments, cancel=lambda: _run_file.cancel(spark))
     if result.success:
         return
@@ -158,43 +143,8 @@ def run_dbt(
     raise typer.Exit(_dbt.exit_code(result))
 
 
-@contextmanager
-def _session(
-    settings: dict[str, str], master: str | None, remote: str | None
-) -> Iterator[SparkSession]:
-    from lakestep import _report, _run_file
-
-    try:
-        spark = _run_file.session(settings, master, remote)
-    except _errors.LakestepError:
-        raise
-    except Exception as error:
-        _fail(f"Spark does not start. {_report.message_of(error)}")
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
-    try:
-        yield spark
-    finally:
-        # What follows a COMMIT is brought to its end.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        spark.stop()
-
-
-def _fail(text: str) -> NoReturn:
-    print(text, file=sys.stderr)
-    raise typer.Exit(1)
-
-
-def _pairs(texts: list[str] | None, option: str) -> dict[str, str]:
-    pairs = {}
-    for text in texts or []:
-        name, equals, value = text.partition("=")
-        if not name or not equals:
-            raise typer.BadParameter(f"{text!r} is not name=value", param_hint=option)
-        if name in pairs:
-            raise typer.BadParameter(f"{name} is given twice", param_hint=option)
-        pairs[name] = value
-    return pairs
+# Commands that look at a timeline.
+app.add_typer(_inspect.app)
 
 
 def _text(file: str) -> str:

@@ -1,18 +1,27 @@
-"""What `lakestep run` shows: progress, results as a table or as JSON, errors with their line."""
+"""What the command line shows: progress, results as a table or as JSON, errors with their line."""
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 from rich import box
 from rich.console import Console, Group, RenderableType
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -79,16 +88,91 @@ def table_of(frame: DataFrame) -> RenderableType:
     """Run a query over all of its rows; return a table of the first ones."""
     text = _as_text(frame)
     rows = text.limit(_MOST_ROWS + 1).collect()
-    table = Table(box=box.ASCII2)
-    for name in frame.columns:
-        table.add_column(Text(name), overflow="fold")
-    for row in rows[:_MOST_ROWS]:
-        table.add_row(*(Text("NULL" if value is None else value) for value in row))
-    parts: list[RenderableType] = [table]
+    shown = [["NULL" if value is None else value for value in row] for row in rows[:_MOST_ROWS]]
+    parts: list[RenderableType] = [text_table(frame.columns, shown)]
     if len(rows) > _MOST_ROWS:
         run_through(frame)
         parts.append(Text(f"There are more than these {_MOST_ROWS} rows."))
     return Group(*parts)
+
+
+def text_table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
+    """Return a table of texts; without a head, if no column has a name."""
+    columns = list(columns)
+    table = Table(box=box.ASCII2, show_header=any(columns))
+    for name in columns:
+        table.add_column(Text(name), overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def show_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    """Print rows that have the same columns on stdout; of a table leave out those without a value.
+
+    As JSON a row is a line, and times are ISO 8601.
+    """
+    if as_json:
+        for row in rows:
+            print(json.dumps(row, ensure_ascii=False, default=_iso))
+        sys.stdout.flush()
+    elif rows:
+        empty: tuple[object, ...] = (None, "", [], {})
+        columns = [name for name in rows[0] if any(row[name] not in empty for row in rows)]
+        show_table(text_table(columns, ([_text(row[name]) for name in columns] for row in rows)))
+
+
+def show_fields(fields: Mapping[str, Any]) -> None:
+    """Print what there is to say of one thing on stdout, and lists of several as tables below."""
+    tables = {name: value for name, value in fields.items() if _is_rows(value)}
+    shown = [
+        (name, _text(value))
+        for name, value in fields.items()
+        if name not in tables and value not in (None, "", [], {})
+    ]
+    show_table(text_table(("", ""), shown))
+    for name, rows in tables.items():
+        print(f"\n{name}")
+        show_rows(rows, as_json=False)
+
+
+def _is_rows(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], Mapping)
+
+
+def _text(value: Any) -> str:  # noqa: ANN401
+    if value is None:
+        return ""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k}: {_text(v)}" for k, v in value.items() if v not in (None, []))
+    if isinstance(value, list):
+        return ", ".join(map(_text, value))
+    return f"{value:%Y-%m-%d %H:%M:%S}" if isinstance(value, datetime) else str(value)
+
+
+def _iso(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    raise TypeError(f"{value!r} is no JSON")
+
+
+@contextmanager
+def counting(label: str, total: int | None = None) -> Iterator[Callable[..., None]]:
+    """Show on stderr, if that is a terminal, how often the body has called what this yields."""
+    console = Console(stderr=True, highlight=False, markup=False)
+    moving = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    with moving:
+        task = moving.add_task(label, total=total)
+        yield lambda *_: moving.advance(task)
 
 
 def show_table(table: RenderableType) -> None:

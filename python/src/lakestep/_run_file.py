@@ -73,7 +73,9 @@ class _Stopped(Exception):
         self.statement = statement
 
 
-def session(conf: Mapping[str, str], master: str | None, remote: str | None) -> SparkSession:
+def session(
+    conf: Mapping[str, str], master: str | None, remote: str | None, root: str | None = None
+) -> SparkSession:
     """Return a session with Lakestep, whose log is quiet unless the user has set its level."""
     from pyspark.sql import SparkSession
 
@@ -84,7 +86,7 @@ def session(conf: Mapping[str, str], master: str | None, remote: str | None) -> 
         builder = builder.remote(remote)
     elif master is not None:
         builder = builder.master(master)
-    return _session.configure(_session.quiet(builder)).getOrCreate()
+    return _session.configure(_session.quiet(builder), root).getOrCreate()
 
 
 def run_job(spark: SparkSession, job: Job) -> int:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _EXTENSIONS = "io.lakestep.LakestepExtensions"
-_CATALOG = "io.lakestep.catalog.TransactionalCatalog"
+CATALOG = "io.lakestep.catalog.TransactionalCatalog"
 _JARS = "spark.jars"
 _PACKAGES = "spark.jars.packages"
 
@@ -96,7 +96,7 @@ def configure(
     if _EXTENSIONS not in extensions:
         builder.config("spark.sql.extensions", ",".join([*extensions, _EXTENSIONS]))
     if user.get("spark.sql.catalog.spark_catalog") is None:
-        builder.config("spark.sql.catalog.spark_catalog", _CATALOG)
+        builder.config("spark.sql.catalog.spark_catalog", CATALOG)
     return builder
 
 

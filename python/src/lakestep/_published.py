@@ -1,0 +1,196 @@
+"""Whether the commits of entries stand in the logs of their tables: `Published`.
+
+Only what files prove is damage. A table may be gone, and a log may be cleaned up: then nothing
+can be told.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lakestep import _errors
+from lakestep import _timeline_files as files
+from lakestep._entries import Binding, CommitEntry, Completed, EntryTable, Status
+from lakestep._findings import Finding
+from lakestep._storage import Place
+from lakestep._timeline import Timeline
+
+_COMMIT = re.compile(r"(\d{1,20})\.json")
+_CHECKPOINT = re.compile(r"(\d{1,20})\.checkpoint(?:\..*)?\.(?:parquet|json)")
+_OVERWRITTEN = (
+    "Restore the table together with the timeline, or see LAKESTEP_TABLE_OVERWRITTEN in the"
+    " documentation."
+)
+
+
+@dataclass(frozen=True)
+class TableLog:
+    """The log of a table: its binding, the versions of its commits, and its newest checkpoint."""
+
+    binding: Binding | None
+    versions: frozenset[int]
+    checkpoint: int
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """A commit that an entry has put: where, and what its mark says. A part may be unknown."""
+
+    entry: int
+    index: int
+    table: EntryTable
+    version: int
+    kinds: tuple[str, ...]
+    part: int | None = None
+
+    def place(self) -> Place:
+        return log_of(self.table.path) / f"{self.version:020}.json"
+
+
+def log_of(path: str) -> Place:
+    """Return the folder of a table's log."""
+    return Place.of(path) / "_delta_log"
+
+
+def read_log(timeline: Timeline, path: str) -> TableLog:
+    """Read the log of a table.
+
+    Raises
+    ------
+    LakestepError
+        ``LAKESTEP_STORE_READ_FAILED``, ``LAKESTEP_STORE_PATH_INVALID``, and
+        ``LAKESTEP_TIMELINE_CORRUPT`` for the binding.
+    """
+    folder = log_of(path)
+    file = folder / "_lakestep" / "timeline.json"
+    content = timeline.stores.get(file)
+    names = [found.name for found in timeline.stores.list(folder)]
+    commits, checkpoints = (
+        [int(match[1]) for match in map(pattern.fullmatch, names) if match]
+        for pattern in (_COMMIT, _CHECKPOINT)
+    )
+    return TableLog(
+        None if content is None else files.binding_of(str(file), content),
+        frozenset(commits),
+        max(checkpoints, default=-1),
+    )
+
+
+class Published:
+    """Looks for the commits of entries. What could not be looked at is in `notes`."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._logs: dict[str, TableLog | _errors.LakestepError] = {}
+        self._untold: dict[tuple[str, str], list[int]] = defaultdict(list)
+        self.commits = 0
+        self.tables: set[str] = set()
+
+    def check(self, statuses: Iterable[Status]) -> list[Finding]:
+        """Return what is damaged in the tables of these entries."""
+        slots = [slot for status in statuses for slot in _slots(status)]
+        paths = sorted({slot.table.path for slot in slots} - self._logs.keys())
+        self._logs.update(
+            zip(paths, self._timeline.stores.each(self._read_log, paths), strict=True)
+        )
+        told = self._timeline.stores.each(self._look, slots)
+        findings = []
+        for slot, found in zip(slots, told, strict=True):
+            if isinstance(found, Finding):
+                findings.append(found)
+            elif found:
+                self._untold[slot.table.path, found].append(slot.entry)
+            else:
+                self.commits += 1
+                self.tables.add(slot.table.log)
+        return findings
+
+    def notes(self) -> list[Finding]:
+        """Return which tables could not be looked at, and why."""
+        return [
+            Finding("note", path, f"{why} {_named(entries)} cannot be checked.")
+            for (path, why), entries in self._untold.items()
+        ]
+
+    def _read_log(self, path: str) -> TableLog | _errors.LakestepError:
+        try:
+            return read_log(self._timeline, path)
+        except _errors.LakestepError as error:
+            return error
+
+    def _look(self, slot: _Slot) -> Finding | str | None:
+        """Return damage; or why nothing can be told; or None, where the commit is there."""
+        log = self._logs[slot.table.path]
+        if isinstance(log, _errors.LakestepError):
+            return f"{log.getMessage()} So the commits of"
+        if not log.versions and log.binding is None:
+            return "The table is gone. The commits of"
+        if log.binding is None:
+            return "The table has no binding. The commits of"
+        if log.binding.log != slot.table.log:
+            return "Another table is at this path. The commits of"
+        place = slot.place()
+        line = self._timeline.stores.first_line(place)
+        if line is None:
+            if slot.version <= log.checkpoint:
+                return "The log was cleaned up. The commits of"
+            why = f"It is missing: entry {slot.entry} has put it, and no checkpoint covers it."
+            return Finding("problem", str(place), why, _OVERWRITTEN)
+        if _is_of(_mark(line), slot, self._timeline.id):
+            return None
+        # A slot that was named after a clean-up may be a later one.
+        if not log.versions.issuperset(range(slot.table.base + 1, slot.version)):
+            return "The log was cleaned up. The commits of"
+        why = f"It is not the commit that entry {slot.entry} has put there."
+        return Finding("problem", str(place), why, _OVERWRITTEN)
+
+
+def _slots(status: Status) -> list[_Slot]:
+    entry = status.entry
+    if not isinstance(entry, CommitEntry):
+        return []
+    slots = []
+    for index, table in enumerate(entry.tables):
+        if isinstance(status.outcome, Completed):
+            versions = status.outcome.slots[index]
+            parts: list[int | None] = [*range(0 if table.is_reserved else 1, table.parts + 1)]
+            if len(versions) != len(parts):
+                # The log was cleaned up before somebody could look.
+                parts = [None] * len(versions)
+            for version, part in zip(versions, parts, strict=True):
+                kinds = {0: ("reserve",), None: ("reserve", "publish")}.get(part, ("publish",))
+                slots.append(_Slot(entry.number, index, table, version, kinds, part))
+        elif status.rolled_back is not None:
+            end = status.rolled_back.tables[index]
+            if end.version is not None and end.how != "gone":
+                kinds = ("undo",) if end.how == "undone" else ("close",)
+                slots.append(_Slot(entry.number, index, table, end.version, kinds))
+    return slots
+
+
+def _mark(line: bytes) -> dict[str, object]:
+    try:
+        mark = json.loads(line)["commitInfo"]["lakestep"]
+    except (ValueError, LookupError, TypeError):
+        return {}
+    return mark if isinstance(mark, dict) else {}
+
+
+def _is_of(mark: dict[str, object], slot: _Slot, timeline: str) -> bool:
+    found = tuple(mark.get(name) for name in ("timeline", "entry", "table"))
+    return (
+        found == (timeline, slot.entry, slot.index)
+        and mark.get("kind") in slot.kinds
+        and slot.part in (None, mark.get("part"))
+    )
+
+
+def _named(entries: list[int]) -> str:
+    some = sorted(set(entries))
+    if len(some) == 1:
+        return f"entry {some[0]}"
+    return f"{len(some)} entries, {some[0]} to {some[-1]},"

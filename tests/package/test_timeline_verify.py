@@ -1,0 +1,194 @@
+"""Verification of a timeline, and `doctor`: one of an older JAR, whole and damaged."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lakestep import _doctor
+from lakestep._storage import Stores
+from lakestep._timeline import Timeline
+from lakestep._verify import Verification
+from old_lake import edit, file, old_lake, unpack
+
+OPEN = "t546d493b7bb1479b8e6a8789270d0889"
+
+
+@pytest.fixture
+def lake(tmp_path):
+    """The timeline at another place, without its tables."""
+    return unpack(tmp_path)
+
+
+@pytest.fixture
+def stores():
+    with Stores() as made:
+        yield made
+
+
+def problems(lake, stores, first=None, last=None):
+    timeline = Timeline(str(lake.root), stores)
+    found = list(Verification(timeline, first, last).findings())
+    return [(one.what.rpartition("/")[2], one.text) for one in found if one.severity == "problem"]
+
+
+# The timeline.
+
+
+def test_whole_timeline_without_its_tables_has_no_problem(lake, stores):
+    assert problems(lake, stores) == []
+    found = list(Verification(Timeline(str(lake.root), stores), None, None).findings())
+    assert {one.severity for one in found} == {"note", "ok"}
+    assert sum("is gone" in one.text for one in found) == 7
+
+
+def test_edited_entry_is_found_by_those_who_hold_its_hash(lake, stores):
+    edit(file(lake, 5), timeMs=1)
+    [(name, text)] = problems(lake, stores)
+    assert name == file(lake, 5).name
+    assert file(lake, 5, ".outcome").name in text and file(lake, 6).name in text
+    assert problems(lake, stores, 1, 4) == []
+    assert problems(lake, stores, 7, 12) == []
+    # The next one tells.
+    assert [name for name, _ in problems(lake, stores, 6, 6)] == [file(lake, 6).name]
+
+
+def test_edited_entry_at_the_end_is_found_when_it_has_an_end(lake, stores):
+    edit(file(lake, 12), timeMs=1)
+    assert problems(lake, stores) == []
+    edit(file(lake, 11), timeMs=1)
+    assert [name for name, _ in problems(lake, stores)] == [file(lake, 12).name]
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "fields"),
+    [
+        (5, ".outcome", {"entryHash": "0" * 64}),
+        (5, ".outcome", {"slots": [[3]]}),
+        (9, ".outcome", {"outcome": "aborting", "conflict": None}),
+        (10, ".rolled_back", {"tables": []}),
+        (10, ".rolled_back", {"entryHash": "0" * 64}),
+        (1, "", {"previous": "0" * 64}),
+    ],
+)
+def test_damaged_file_is_named(lake, stores, number, kind, fields):
+    edit(file(lake, number, kind), **fields)
+    assert file(lake, number, kind).name in [name for name, _ in problems(lake, stores)]
+
+
+def test_foreign_outcome_is_named(lake, stores):
+    file(lake, 6, ".outcome").write_bytes(file(lake, 5, ".outcome").read_bytes())
+    assert [name for name, _ in problems(lake, stores)] == [file(lake, 6, ".outcome").name]
+
+
+def test_rolled_back_without_aborting_is_named(lake, stores):
+    edit(file(lake, 10, ".outcome"), outcome="completed", slots=[[2], [2]])
+    assert [name for name, _ in problems(lake, stores)] == [file(lake, 10, ".rolled_back").name]
+
+
+@pytest.mark.parametrize("number", [1, 7, 11])
+def test_missing_entry_is_named(lake, stores, number):
+    file(lake, number).unlink()
+    [(name, text)] = problems(lake, stores)
+    assert (name, text) == (file(lake, number).name, "It is missing.")
+
+
+def test_entries_that_are_missing_at_the_end_are_found_by_who_knows_them(lake, stores):
+    for number in range(10, 13):
+        for kind in ("", ".outcome", ".rolled_back"):
+            file(lake, number, kind).unlink(missing_ok=True)
+    # A transaction began after entry 10.
+    [(name, text)] = problems(lake, stores)
+    assert name == file(lake, 10).name and "transactions" in text
+
+
+def test_entry_of_a_newer_version_is_a_problem_and_the_rest_is_verified(lake, stores):
+    edit(file(lake, 12), requiredFeatures=["later"])
+    edit(file(lake, 3, ".outcome"), entryHash="0" * 64)
+    found = problems(lake, stores)
+    assert [name for name, _ in found] == [
+        file(lake, n, k).name for n, k in ((3, ".outcome"), (12, ""))
+    ]
+    assert "LAKESTEP_TIMELINE_FEATURE_UNKNOWN" in found[1][1]
+
+
+# With the tables.
+
+
+@pytest.fixture
+def whole(stores):
+    with old_lake() as (lake, facts):
+        yield lake, facts["tables"]
+
+
+def slot(table, version):
+    return f"{table}/_delta_log/{version:020}.json"
+
+
+def test_commits_of_entries_are_those_in_the_tables(whole, stores):
+    lake, _ = whole
+    assert problems(lake, stores) == []
+    found = list(Verification(Timeline(str(lake.root), stores), None, None).findings())
+    assert "17 commits in 7 tables" in found[-1].text
+    assert [one.what for one in found if one.severity == "note"] == ["entry 11", "entry 12"]
+
+
+def test_commit_that_was_replaced_or_lost_is_damage(whole, stores, tmp_path):
+    lake, tables = whole
+    first = Path(slot(tables["first"], 3))
+    kept = first.read_bytes()
+    first.write_bytes(Path(slot(tables["second"], 3)).read_bytes())
+    assert [name for name, _ in problems(lake, stores)] == [first.name]
+    first.write_text("{}")
+    assert [name for name, _ in problems(lake, stores)] == [first.name]
+    first.unlink()
+    [(name, text)] = problems(lake, stores)
+    assert name == first.name and text.startswith("It is missing")
+    # Where a checkpoint covers it, it was cleaned up.
+    Path(tables["first"], "_delta_log", f"{4:020}.checkpoint.parquet").touch()
+    assert problems(lake, stores) == []
+    first.write_bytes(kept)
+    Path(slot(tables["conflict"], 3)).write_text("{}")
+    assert len(problems(lake, stores)) == 1
+    # The slot may be a later one than the commit's, if the log was cleaned up below it.
+    Path(slot(tables["conflict"], 2)).unlink()
+    assert problems(lake, stores) == []
+
+
+def test_table_that_was_made_anew_is_no_damage(whole, stores):
+    lake, tables = whole
+    edit(Path(tables["first"], "_delta_log", "_lakestep", "timeline.json"), log="0" * 32)
+    Path(slot(tables["first"], 3)).unlink()
+    assert problems(lake, stores) == []
+
+
+def of_doctor(lake, stores, severity):
+    return [one for one in _doctor.examine(str(lake.root), stores) if one.severity == severity]
+
+
+def test_doctor_finds_what_is_in_flight_open_and_left_over(whole, stores):
+    lake, tables = whole
+    assert of_doctor(lake, stores, "problem") == []
+    found = [one.what for one in of_doctor(lake, stores, "warning")]
+    assert found == ["entry 11", "entry 12", OPEN]
+    (lake.root / "transactions" / f"{OPEN}.json").unlink()
+    left = [f"file:{tables['first']}", f"file:{tables['second']}"]
+    found = [one.what for one in of_doctor(lake, stores, "warning")]
+    assert found == ["entry 11", "entry 12", *left]
+
+
+def test_doctor_finds_tables_of_other_timelines_copies_and_damage(whole, stores):
+    lake, tables = whole
+    bindings = {k: Path(v, "_delta_log", "_lakestep", "timeline.json") for k, v in tables.items()}
+    edit(bindings["first"], timeline="0" * 32)
+    shutil.rmtree(tables["second"])
+    shutil.copytree(tables["closed"], tables["second"])
+    Path(slot(tables["second"], 3)).unlink()
+    edit(file(lake, 7), timeMs=1)
+    found = of_doctor(lake, stores, "problem")
+    conditions = [one.text.partition("]")[0].strip("[") for one in found]
+    assert conditions == [
+        "LAKESTEP_TIMELINE_CORRUPT",
+        "LAKESTEP_TABLE_OF_ANOTHER_TIMELINE",
+        "LAKESTEP_TABLE_IS_A_COPY",
+    ]
