@@ -54,6 +54,7 @@ class EntryTable:
     is_closed: bool
     added: FileSums
     removed: FileSums
+    operations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

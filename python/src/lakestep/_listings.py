@@ -24,7 +24,7 @@ Row = dict[str, Any]
 
 _TIMELINE = (
     *("entry", "state", "transaction_id", "name", "comment", "tags", "user", "application"),
-    *("isolation", "began_at", "ordered_at", "ended_at", "tables", "names", "batch"),
+    *("isolation", "began_at", "ordered_at", "ended_at", "operations", "tables", "names", "batch"),
     *("added_files", "added_rows", "removed_files"),
 )
 
@@ -64,6 +64,7 @@ def timeline(status: Status) -> list[Row]:
         "began_at": time_of(of.requested_at_ms),
         "ordered_at": time_of(entry.time_ms),
         "ended_at": time_of(status.ended_at_ms),
+        "operations": list(dict.fromkeys(o for t in entry.tables for o in t.operations)),
         "tables": [table.name for table in entry.tables],
         "names": [str(change) for change in entry.names],
         "batch": _batches(entry) or None,
@@ -221,6 +222,7 @@ def _table(status: Status, index: int, table: EntryTable) -> Row:
         "base": table.base,
         "ended": ended,
         "versions": versions,
+        "operations": list(table.operations),
         "added_files": table.added.files,
         "added_rows": table.added.rows,
         "added_bytes": table.added.size_bytes,
