@@ -42,6 +42,8 @@ def _plain(value):
     return round(value.timestamp() * 1000) if isinstance(value, datetime) else value
 
 
+pytestmark = pytest.mark.sliced(3)
+
 # What stands in the timeline.
 
 
