@@ -1,6 +1,8 @@
 """Transactions that read the database as it was."""
 
+import os
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 
@@ -61,7 +63,7 @@ def test_times_and_writers_without_transactions(spark, table):
     second = write(spark, f"UPDATE {name} SET v = 'second'")
     spark.sql(f"INSERT INTO {name} VALUES (5, 'later')")
 
-    def at(clause):
+    def then(clause):
         spark.sql(f"BEGIN READ ONLY AS OF {clause}")
         try:
             return [row[0] for row in rows(spark, name)], len(rows(spark, other))
@@ -69,13 +71,13 @@ def test_times_and_writers_without_transactions(spark, table):
             rollback(spark)
 
     # A version is what its transactions left, with what others committed before it ended.
-    assert at(f"VERSION {first}") == ([1, 2, 3], 0)
-    assert at(f"VERSION {second}") == ([1, 2, 3, 4], 0)
+    assert then(f"VERSION {first}") == ([1, 2, 3], 0)
+    assert then(f"VERSION {second}") == ([1, 2, 3, 4], 0)
     # A time has what others committed up to then, too.
-    assert at(f"TIMESTAMP '{outside}'") == ([1, 2, 3, 4], 0)
-    assert at(f"TIMESTAMP '{outside - timedelta(milliseconds=1)}'") == ([1, 2, 3], 0)
-    assert at(f"TIMESTAMP '{ended_at(spark, first)}'") == ([1, 2, 3], 0)
-    assert at(f"TIMESTAMP '{datetime.now()}'") == ([1, 2, 3, 4, 5], 0)
+    assert then(f"TIMESTAMP '{outside}'") == ([1, 2, 3, 4], 0)
+    assert then(f"TIMESTAMP '{outside - timedelta(milliseconds=1)}'") == ([1, 2, 3], 0)
+    assert then(f"TIMESTAMP '{ended_at(spark, first)}'") == ([1, 2, 3], 0)
+    assert then(f"TIMESTAMP '{datetime.now()}'") == ([1, 2, 3, 4, 5], 0)
     with lakestep.transaction(spark, as_of=outside.astimezone(timezone.utc)):
         assert len(rows(spark, name)) == 4
 
@@ -268,3 +270,150 @@ def test_names_of_queries_are_those_of_then(spark, table):
         ids("past_q", gone + 1)
     with refused("LAKESTEP_AS_OF_INVALID", "42601"):
         ids("past_q", "many")
+
+
+def at(session, entry, *tables):
+    """The ids in tables, in one transaction that reads a version; or why not."""
+    with lakestep.transaction(session, as_of=entry):
+        found = []
+        for name in tables:
+            try:
+                found.append([row[0] for row in rows(session, name)])
+            except Exception as error:
+                found.append(error.getCondition())
+        return found
+
+
+def folder(session, name):
+    location = session.sql(f"DESCRIBE DETAIL {name}").first()["location"]
+    return Path(location.removeprefix("file:"))
+
+
+def commits(path):
+    return sorted((path / "_delta_log").glob("[0-9]*.json"))
+
+
+@pytest.mark.parametrize("other", ["DELETE in a transaction", "DELETE outside"])
+def test_a_log_that_was_cut_is_not_read_as_of_today(spark, table, other):
+    name, kept = table("past_cut"), table("past_cut_kept")
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.checkpointInterval' = '4')")
+    entry = write(spark, f"INSERT INTO {name} VALUES (3, 'c')", f"DELETE FROM {kept} WHERE id = 1")
+    if other == "DELETE outside":
+        spark.sql(f"DELETE FROM {name}")
+    else:
+        write(spark, f"DELETE FROM {name}", f"DELETE FROM {kept}")
+    while not (checkpoints := list((folder(spark, name) / "_delta_log").glob("*.checkpoint*"))):
+        spark.sql(f"INSERT INTO {name} VALUES (10, 'later')")
+    spark.sql(f"INSERT INTO {name} VALUES (11, 'later')")
+    assert at(spark, entry, name, kept) == [[1, 2, 3], [2]]
+    newest = max(checkpoints).name[:20]
+    for file in commits(folder(spark, name)):
+        if file.name[:20] < newest:
+            file.unlink()
+            (file.parent / f".{file.name}.crc").unlink(missing_ok=True)
+    assert at(spark, entry, name, kept) == ["LAKESTEP_NOT_THERE_AS_OF", [2]]
+    with refused("LAKESTEP_NOT_THERE_AS_OF", "42704"):
+        spark.sql(f"SELECT * FROM {name} VERSION AS OF 'db:{entry}'").collect()
+
+
+def test_the_time_of_a_commit_is_the_one_that_it_holds(spark, table):
+    name, other = table("past_stamped"), table("past_stamped_other")
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.enableInCommitTimestamps' = 'true')")
+    first = write(spark, f"INSERT INTO {name} VALUES (3, 'c')")
+    spark.sql(f"INSERT INTO {name} VALUES (4, 'outside')")
+    spark.sql(f"INSERT INTO {name} VALUES (5, 'outside')")
+    second = write(spark, f"DELETE FROM {other}")
+    spark.sql(f"INSERT INTO {name} VALUES (6, 'outside')")
+    third = write(spark, f"DELETE FROM {name} WHERE id = 1")
+    expected = [[[1, 2, 3]], [[1, 2, 3, 4, 5]], [[2, 3, 4, 5, 6]]]
+    assert [at(spark, entry, name) for entry in (first, second, third)] == expected
+    # As after a backup was put back.
+    for file in commits(folder(spark, name)):
+        os.utime(file, (file.stat().st_mtime + 10800,) * 2)
+    assert [at(spark, entry, name) for entry in (first, second, third)] == expected
+
+
+def test_inside_a_transaction_no_version_is_one_of_its_own(spark, other_session, table):
+    name = table("past_own")
+    first = write(spark, f"INSERT INTO {name} VALUES (3, 'c')")
+    begin(spark)
+    spark.sql(f"INSERT INTO {name} VALUES (100, 'mine')")
+    second = write(other_session, f"INSERT INTO {name} VALUES (200, 'theirs')")
+    versioned = spark.sql(f"SELECT id FROM {name} VERSION AS OF 'db:{first}'")
+    assert sorted(row[0] for row in versioned.collect()) == [1, 2, 3]
+    for read in (
+        lambda: spark.sql(f"SELECT id FROM {name} VERSION AS OF 'db:{second}'"),
+        lambda: (
+            spark.read.format("delta")
+            .option("lakestepVersion", second)
+            .load(str(folder(other_session, name)))
+        ),
+    ):
+        with refused("LAKESTEP_AS_OF_NOT_FOUND", "22023"):
+            read().collect()
+    rollback(spark)
+
+
+def test_names_in_a_view_and_names_that_have_moved(spark, table):
+    spark.sql("CREATE SCHEMA IF NOT EXISTS past_schema")
+    for schema, ids in (("default", "(1)"), ("past_schema", "(2), (3)")):
+        spark.sql(f"CREATE TABLE {schema}.past_x (id INT) USING delta")
+        spark.sql(f"INSERT INTO {schema}.past_x VALUES {ids}")
+    entry = write(
+        spark, "INSERT INTO past_x VALUES (4)", "INSERT INTO past_schema.past_x VALUES (5)"
+    )
+    spark.sql(f"CREATE VIEW past_of_default AS SELECT id FROM past_x VERSION AS OF 'db:{entry}'")
+    write(
+        spark,
+        "ALTER TABLE past_x RENAME TO past_y",
+        "ALTER TABLE past_schema.past_x RENAME TO past_schema.past_y",
+    )
+    spark.sql("USE past_schema")
+    try:
+        assert [row[0] for row in rows(spark, "default.past_of_default")] == [1, 4]
+        query = f"SELECT past_x.id FROM past_x VERSION AS OF 'db:{entry}' ORDER BY past_x.id"
+        assert [row[0] for row in spark.sql(query).collect()] == [2, 3, 5]
+        with refused("LAKESTEP_NOT_A_TABLE", "42P01"):
+            spark.sql("SELECT * FROM lakestep_table_versions('default.past_of_default')").collect()
+    finally:
+        spark.sql("USE default")
+    spark.range(9).createOrReplaceTempView("past_x")
+    with pytest.raises(Exception, match=r"UNSUPPORTED_FEATURE.TIME_TRAVEL|time travel"):
+        spark.sql(f"SELECT * FROM past_x VERSION AS OF 'db:{entry}'").collect()
+    spark.catalog.dropTempView("past_x")
+    spark.sql("DROP SCHEMA past_schema CASCADE")
+    for name in ("VIEW past_of_default", "TABLE past_y"):
+        spark.sql(f"DROP {name}")
+
+
+def test_names_that_others_have_changed_are_those_of_today_to_all(spark, table, tmp_path):
+    other = table("past_today")
+    spark.sql(f"CREATE TABLE past_old (id INT) USING delta LOCATION '{tmp_path}/one'")
+    write(
+        spark,
+        "DROP TABLE past_old",
+        f"CREATE TABLE past_ext USING delta LOCATION '{tmp_path}/two' AS SELECT 1 AS id",
+    )
+    spark.sql("DROP TABLE past_ext")
+    spark.sql(f"CREATE TABLE past_ext (id INT) USING delta LOCATION '{tmp_path}/three'")
+    spark.sql("INSERT INTO past_ext VALUES (2)")
+    entry = write(spark, f"DELETE FROM {other} WHERE id = 1")
+    assert at(spark, entry, "past_ext") == [[2]]
+    anew = spark.newSession() if hasattr(spark, "newSession") else spark.cloneSession()
+    anew.conf.set("spark.lakestep.timeline.checkpointInterval", "2")
+    for _ in range(3):
+        write(anew, f"INSERT INTO {other} VALUES (3, 'c')")
+    assert at(anew, entry, "past_ext") == at(spark, entry, "past_ext") == [[2]]
+    spark.sql("DROP TABLE past_ext")
+
+
+def test_tables_made_anew_before_and_since(spark, table, tmp_path):
+    name, other = table("past_anew"), table("past_anew_other")
+    write(spark, f"INSERT INTO {name} VALUES (3, 'c')")
+    spark.sql(f"DROP TABLE {name}")
+    spark.sql(f"CREATE TABLE {name} (id INT, v STRING) USING delta")
+    spark.sql(f"INSERT INTO {name} VALUES (7, 'anew')")
+    entry = write(spark, f"DELETE FROM {other}")
+    assert at(spark, entry, name, other) == [[7], []]
+    write(spark, f"CREATE TABLE delta.`{tmp_path}/since` (id INT) USING delta")
+    assert at(spark, entry, f"delta.`{tmp_path}/since`") == ["LAKESTEP_NOT_THERE_AS_OF"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from operator import index
 
 _LEVELS = ("SNAPSHOT", "SERIALIZABLE")
 
@@ -40,7 +41,9 @@ def begin(
     if isinstance(as_of, datetime):
         statement += f" AS OF TIMESTAMP {literal(as_of.isoformat())}"
     elif as_of is not None:
-        statement += f" AS OF VERSION {int(as_of)}"
+        if isinstance(as_of, bool):
+            raise TypeError("as_of is a version or a time")
+        statement += f" AS OF VERSION {index(as_of)}"
     if batch is not None:
         query, number = batch
         statement += f" FOR BATCH {int(number)}"

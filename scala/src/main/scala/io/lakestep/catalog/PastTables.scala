@@ -3,6 +3,7 @@ package io.lakestep.catalog
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.catalyst.analysis.AnalysisContext
 import org.apache.spark.sql.catalyst.catalog.CatalogTableType
 import org.apache.spark.sql.delta.DeltaTableUtils
 import org.apache.spark.sql.delta.sources.DeltaSourceUtils
@@ -12,10 +13,18 @@ import io.lakestep.{Errors, LakestepException}
 import io.lakestep.commit.{AsOf, BeginRequest, BegunTransaction, IsolationLevel}
 import io.lakestep.names.{TableName, TransactionNames}
 import io.lakestep.storage.CanonicalPath
-import io.lakestep.transaction.{BasePath, Databases}
+import io.lakestep.overlay.OverlayPath
+import io.lakestep.transaction.{BasePath, Databases, Transactions}
 
-/** Where a table is, by a name that leads there today, and which of its versions was that of a database version. */
-private[lakestep] final case class PastTable(name: Seq[String], version: Long)
+/**
+ * Where a table is, by a name that leads there today, and which of its versions was that of a database version.
+ *
+ * @param asked what it is called in the query, where that is another name
+ */
+private[lakestep] final case class PastTable(
+    name: Seq[String],
+    version: Long,
+    asked: Option[Seq[String]] = None)
 
 private[lakestep] object PastTables {
 
@@ -27,6 +36,8 @@ private[lakestep] object PastTables {
    * Conditions: LAKESTEP_AS_OF_NOT_FOUND, LAKESTEP_NOT_THERE_AS_OF, LAKESTEP_NOT_A_TABLE.
    */
   def apply(session: SparkSession, name: Seq[String], number: Long): PastTable = {
+    for (open <- Transactions.open(session) if number > open.begun.snapshot)
+      throw notFound(number, s"this transaction reads version ${open.begun.snapshot}")
     val txn = begin(session, number)
     name match {
       case Seq(format, path) if DeltaSourceUtils.isDeltaDataSourceName(format) =>
@@ -49,9 +60,20 @@ private[lakestep] object PastTables {
       )
     )
 
+  private def notFound(number: Long, reason: String): LakestepException =
+    Errors("LAKESTEP_AS_OF_NOT_FOUND", "asked" -> s"VERSION $number", "reason" -> reason)
+
   private def pin(session: SparkSession, txn: BegunTransaction, path: Path): Long = {
-    val place = CanonicalPath(path, session.sessionState.newHadoopConf())
-    Databases.of(session).pin(txn, BasePath.ref(place), notBelow = -1)
+    val conf = session.sessionState.newHadoopConf()
+    val place = CanonicalPath(path, conf)
+    val version = Databases.of(session).pin(txn, BasePath.ref(place), notBelow = -1)
+    // Above its pin a transaction has versions of its own.
+    for {
+      open <- Transactions.open(session)
+      overlay <- open.overlayOf(place, conf)
+      if version > OverlayPath.parse(overlay).chain.pin
+    } throw notFound(txn.snapshot, s"this transaction reads $path as it was before")
+    version
   }
 
   private def named(
@@ -79,23 +101,29 @@ private[lakestep] object PastTables {
     val now = session.sessionState.catalog.externalCatalog
     val isStill = now.tableExists(called.schema, called.name) &&
       now.getTable(called.schema, called.name).storage.locationUri.contains(stood.location)
-    PastTable(
-      if (isStill) name else Seq("delta", path.toString),
-      pin(session, txn, path)
-    )
+    val version = pin(session, txn, path)
+    if (isStill) PastTable(name, version)
+    else {
+      val full = Seq(SparkInternals.sessionCatalogName, called.schema, called.name)
+      PastTable(Seq("delta", path.toString), version, asked = Some(full))
+    }
   }
 
+  /** Inside a view a name means what it meant where the view was made. */
   private def ofSessionCatalog(
       session: SparkSession,
       name: Seq[String]): Option[TableIdentifier] = {
     val own = SparkInternals.sessionCatalogName
-    val isCurrent = session.catalog.currentCatalog() == own
+    val (catalog, schema) = AnalysisContext.get.catalogAndNamespace match {
+      case catalog +: namespace if namespace.nonEmpty => (catalog, namespace.last)
+      case _ => (session.catalog.currentCatalog(), session.catalog.currentDatabase)
+    }
+    val isCurrent = catalog.equalsIgnoreCase(own)
     name match {
-      case Seq(table) if isCurrent =>
-        Some(TableIdentifier(table, Some(session.catalog.currentDatabase)))
-      case Seq(catalog, schema, table) if catalog.equalsIgnoreCase(own) =>
+      case Seq(table) if isCurrent => Some(TableIdentifier(table, Some(schema)))
+      case Seq(named, schema, table) if named.equalsIgnoreCase(own) =>
         Some(TableIdentifier(table, Some(schema)))
-      case Seq(schema, table) if isCurrent => Some(TableIdentifier(table, Some(schema)))
+      case Seq(named, table) if isCurrent => Some(TableIdentifier(table, Some(named)))
       case _ => None
     }
   }

@@ -293,8 +293,17 @@ private[commit] final class Names(env: Environment, late: LateNames) {
   /** Names that a metastore may show otherwise than they were at a snapshot, with what they stood for. */
   def before(txn: BegunTransaction): Map[NameKey, Option[NamedObject]] = {
     val later = since(txn, timeline.known).flatMap(_.names).toVector
-    pending(txn.base) ++ later.reverseIterator.map(c => c.key -> c.before)
+    pending(unmadeNow(txn)) ++ later.reverseIterator.map(c => c.key -> c.before)
   }
+
+  /** What an earlier state does not know to be made may have been made since, and changed by others. */
+  private def unmadeNow(txn: BegunTransaction): TimelineSnapshot =
+    if (txn.past.isEmpty) txn.base
+    else {
+      val left = timeline.known.snapshot.names.unapplied.keySet
+      val names = txn.base.names
+      txn.base.copy(names = names.copy(unapplied = names.unapplied.filter(e => left(e._1))))
+    }
 
   private def pending(snapshot: TimelineSnapshot): Map[NameKey, Option[NamedObject]] =
     if (safeguards.knowsUnmadeNames) snapshot.names.pending else Map.empty

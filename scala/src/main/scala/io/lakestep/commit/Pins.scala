@@ -92,12 +92,18 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
       version: Long,
       floor: Option[LastMark],
       binding: Option[Binding]): Unit = {
-    val isThis = binding.exists(b => at.base.lastMark(b.log).isDefined)
-    if (wasThere(at, path) && !isThis)
-      throw notThere(at, path, "its path is that of another table now")
-    def time = table.timeOf(version).orElse(tail.slot(version).map(_.modifiedMs))
-    if (floor.isEmpty && time.exists(_ > at.notAfterMs))
-      throw notThere(at, path, s"its oldest version that is left, $version, is younger")
+    def isYoung = Pins.timeOf(table, tail, version).forall(_ > at.notAfterMs)
+    if (version < 0) throw notThere(at, path, "it was made since")
+    if (!floor.exists(_.slot == version) && isYoung) {
+      val isAnother =
+        wasThere(at, path) && !binding.exists(b => at.base.lastMark(b.log).isDefined)
+      throw notThere(
+        at,
+        path,
+        if (isAnother) "its path is that of another table now"
+        else s"its oldest version that is left, $version, is younger"
+      )
+    }
   }
 
   private def notThere(at: ReadPoint, path: TableRef, reason: String): Throwable = Errors(
@@ -118,10 +124,9 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
       tail: LogTail,
       head: Long): Option[Long] = {
     val tableId = Seq(at.base, timeline.known.snapshot).flatMap(_.logs.get(log)).map(_.tableId)
+    // Also where commits are missing: the state at the next checkpoint knows what stood there.
     val first = at.base.lastMark(log).fold(tail.from)(_.slot + 1)
-      .max(tail.slots.headOption.fold(0L)(_.version))
-    val last = tail.slots.filter(_.modifiedMs <= at.notAfterMs + Pins.ClocksDifferMs).lastOption
-      .fold(first)(_.version + 1)
+    val last = Pins.lastUpTo(table, tail, at.notAfterMs).fold(first)(_ + 1)
     firstMark(table, tail, tableId.headOption.getOrElse(""), first, last.min(head), at.entry)
       .map(_ - 1).orElse(Option.when(last < head)(last))
   }
@@ -261,6 +266,25 @@ private object Pins {
   private val Gone =
     Set("LAKESTEP_NOT_A_TABLE", "LAKESTEP_SNAPSHOT_GONE", "LAKESTEP_TABLE_OVERWRITTEN")
 
-  /** How far the times of a store and of who writes there may differ, at most. */
-  val ClocksDifferMs = 3600000L
+  /** When a version was made: its in-commit timestamp, else the time of its file. */
+  def timeOf(table: TableLog, tail: LogTail, version: Long): Option[Long] =
+    table.timeOf(version).orElse(tail.slot(version).map(_.modifiedMs))
+
+  /** The last commit that was made by then. In-commit timestamps are asked for by halves. */
+  def lastUpTo(table: TableLog, tail: LogTail, timeMs: Long): Option[Long] = {
+    val slots = tail.slots
+    @tailrec
+    def search(from: Int, until: Int): Int =
+      if (from >= until) from
+      else {
+        val middle = (from + until) / 2
+        if (timeOf(table, tail, slots(middle).version).exists(_ <= timeMs))
+          search(middle + 1, until)
+        else search(from, middle)
+      }
+    val isStamped = slots.lastOption.exists(s => table.timeOf(s.version).isDefined)
+    val last =
+      if (isStamped) search(0, slots.size) - 1 else slots.lastIndexWhere(_.modifiedMs <= timeMs)
+    slots.lift(last).map(_.version)
+  }
 }

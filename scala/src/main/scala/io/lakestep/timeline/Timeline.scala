@@ -128,7 +128,13 @@ final class Timeline(
 
   /** Puts a checkpoint when one is due. Whatever goes wrong with it is left to the next client. */
   def checkpoint(): Unit = {
-    val milestone = cache.get.milestone
+    val known = cache.get.milestone
+    // It was begun from a checkpoint of an earlier version.
+    val milestone =
+      if (known.timeMs.isDefined || known.number % interval != 0) known
+      else
+        try snapshotAt(known.number)
+        catch { case NonFatal(_) => known }
     checkpoints.putIfDue(milestone)
     history.putIfDue(milestone, entries)
   }

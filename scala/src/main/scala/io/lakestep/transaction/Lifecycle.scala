@@ -198,9 +198,8 @@ object Lifecycle {
       catch {
         case failure: Throwable =>
           Transactions.become(session, transaction, TransactionState.Committing)
-          try abandon(session, transaction)
+          try failed(session, transaction, failure)
           finally Transactions.become(session, transaction, TransactionState.Failed)
-          throw failure
       }
     Transactions.judged(session, transaction, judged)
     try Assertions.check(transaction.id, judged)
@@ -289,9 +288,7 @@ object Lifecycle {
       conflict: Conflict): Either[Option[Throwable], Vector[Step]] =
     try Redo.statements(session, transaction, steps, conflict, attempts)
     catch {
-      case failure: Throwable =>
-        abandon(session, transaction)
-        throw failure
+      case failure: Throwable => failed(session, transaction, failure)
     }
 
   /** What throws here never got an entry. */
@@ -310,12 +307,16 @@ object Lifecycle {
         compaction(session, transaction)
       )
     } catch {
-      case NonFatal(failure) =>
-        try abandon(session, transaction)
-        catch { case NonFatal(undo) => failure.addSuppressed(undo) }
-        transaction.database.tell(TransactionEvent.Failed(transaction.begun, failure))
-        throw failure
+      case NonFatal(failure) => failed(session, transaction, failure)
     }
+
+  /** COMMIT ends with what it met before it had an entry. */
+  private def failed(session: SparkSession, transaction: Transaction, failure: Throwable) = {
+    try abandon(session, transaction)
+    catch { case NonFatal(undo) => failure.addSuppressed(undo) }
+    transaction.database.tell(TransactionEvent.Failed(transaction.begun, failure))
+    throw failure
+  }
 
   /** Tables that are made as clones may name what it would replace. */
   private def compaction(session: SparkSession, transaction: Transaction): Compaction = {

@@ -5,6 +5,7 @@ import java.util.concurrent.ConcurrentHashMap
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation
+import org.apache.spark.sql.catalyst.plans.logical.View
 import org.apache.spark.sql.types.{DataType, IntegerType, LongType, StringType, TimestampType}
 
 import org.apache.spark.sql.delta.lakestep.{DeltaReference, SparkInternals}
@@ -37,12 +38,14 @@ private[sql] final case class VersionsListing(table: TableRef) extends Listing {
     val listed = log.tail(keys.from.max(0)).slots.filter(_.version <= keys.to)
     val read = new ConcurrentHashMap[Long, LogCommit]
     database.atOnce(listed)(slot => log.read(slot.version).foreach(read.put(slot.version, _)))
-    listed.flatMap(slot => Option(read.get(slot.version)).map(row(slot, _)))
+    val timeline = database.timeline.existingId
+    listed.flatMap(slot => Option(read.get(slot.version)).map(row(slot, _, timeline)))
   }
 
-  private def row(slot: ListedCommit, commit: LogCommit): Row = {
+  /** Entries of another timeline are none of those that the session knows. */
+  private def row(slot: ListedCommit, commit: LogCommit, timeline: Option[String]): Row = {
     val info = commit.info
-    val mark = commit.mark
+    val mark = commit.mark.filter(m => timeline.contains(m.timeline))
     Row(
       slot.version,
       Listing.time(info.flatMap(_.inCommitTimestampMs).getOrElse(slot.modifiedMs)),
@@ -61,7 +64,9 @@ private[sql] object VersionsListing {
   def of(session: SparkSession, name: String): VersionsListing = {
     val parts = session.sessionState.sqlParser.parseMultipartIdentifier(name)
     val plan = SparkInternals.analyzed(session, UnresolvedRelation(parts))
+    val isView = plan.exists(_.isInstanceOf[View])
     val path = plan.collectFirst(Function.unlift(DeltaReference.in(_).headOption)).map(_.path)
+      .filterNot(_ => isView)
       .getOrElse(throw Errors("LAKESTEP_NOT_A_TABLE", "table" -> name))
     VersionsListing(BasePath.ref(base(path)))
   }

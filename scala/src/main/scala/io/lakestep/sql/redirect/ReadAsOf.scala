@@ -3,9 +3,10 @@ package io.lakestep.sql.redirect
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.AliasIdentifier
 import org.apache.spark.sql.catalyst.analysis.{RelationTimeTravel, UnresolvedRelation}
 import org.apache.spark.sql.catalyst.plans.logical.{
-  AnalysisHelper, LogicalPlan, UnresolvedDataSource
+  AnalysisHelper, LogicalPlan, SubqueryAlias, UnresolvedDataSource
 }
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
@@ -13,7 +14,7 @@ import org.apache.spark.sql.delta.sources.DeltaSourceUtils
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 import io.lakestep.Errors
-import io.lakestep.catalog.{PastTable, PastTables}
+import io.lakestep.catalog.PastTables
 
 /**
  * Reads tables in a version of the database: `t VERSION AS OF 'db:42'`, `FOR SYSTEM_VERSION AS OF`, and the
@@ -50,10 +51,27 @@ final case class ReadAsOf(session: SparkSession) extends Rule[LogicalPlan] {
       }
     }
 
-  private def at(relation: UnresolvedRelation, number: Long): LogicalPlan = {
-    val PastTable(name, version) = PastTables(session, relation.multipartIdentifier, number)
-    RelationTimeTravel(relation.copy(multipartIdentifier = name), None, Some(version.toString))
-  }
+  private def at(relation: UnresolvedRelation, number: Long): LogicalPlan =
+    if (relation.isStreaming)
+      throw Errors(
+        "LAKESTEP_AS_OF_NOT_FOUND",
+        "asked" -> s"VERSION $number",
+        "reason" -> "a stream reads what is new"
+      )
+    else if (session.sessionState.catalog.isTempView(relation.multipartIdentifier))
+      // Spark says that it cannot.
+      RelationTimeTravel(relation, None, Some(number.toString))
+    else {
+      val past = PastTables(session, relation.multipartIdentifier, number)
+      val travel = RelationTimeTravel(
+        relation.copy(multipartIdentifier = past.name),
+        None,
+        Some(past.version.toString)
+      )
+      past.asked.fold[LogicalPlan](travel) { name =>
+        SubqueryAlias(AliasIdentifier(name.last, name.init), travel)
+      }
+    }
 }
 
 object ReadAsOf {
