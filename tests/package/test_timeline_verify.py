@@ -1,11 +1,15 @@
 """Verification of a timeline, and `doctor`: one of an older JAR, whole and damaged."""
 
+import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from lakestep import _doctor
+from lakestep import LakestepError, _doctor
 from lakestep._storage import Stores
 from lakestep._timeline import Timeline
 from lakestep._verify import Verification
@@ -192,3 +196,81 @@ def test_doctor_finds_tables_of_other_timelines_copies_and_damage(whole, stores)
         "LAKESTEP_TABLE_OF_ANOTHER_TIMELINE",
         "LAKESTEP_TABLE_IS_A_COPY",
     ]
+
+
+# What an attack found.
+
+
+def outcome_of(lake, number):
+    return json.loads(file(lake, number, ".outcome").read_text())
+
+
+@pytest.mark.parametrize("make", [lambda v: [-1], lambda v: [*v, *v], lambda v: [v[0], v[0] - 1]])
+def test_versions_that_no_entry_can_have(lake, stores, make):
+    slots = [make(versions) for versions in outcome_of(lake, 5)["slots"]]
+    edit(file(lake, 5, ".outcome"), slots=slots)
+    [(name, text)] = problems(lake, stores)
+    assert name == file(lake, 5, ".outcome").name and "cannot be those" in text
+
+
+@pytest.mark.parametrize("settled", [{"how": "whatever"}, {"version": None}])
+def test_rollback_that_nobody_writes(lake, stores, settled):
+    end = file(lake, 10, ".rolled_back")
+    tables = json.loads(end.read_text())["tables"]
+    changed = {**tables[0], **settled}
+    tables[0] = {key: value for key, value in changed.items() if value is not None}
+    edit(end, tables=tables)
+    assert [name for name, _ in problems(lake, stores)] == [end.name]
+
+
+def test_outcome_without_a_commit_of_a_whole_log(stores):
+    with old_lake() as (lake, _):
+        slots = outcome_of(lake, 5)["slots"]
+        edit(file(lake, 5, ".outcome"), slots=[[] for _ in slots])
+        found = problems(lake, stores)
+        assert {name for name, _ in found} == {file(lake, 5, ".outcome").name}
+        assert all("names 0 commits" in text for _, text in found)
+
+
+def test_end_that_is_cut_off_is_told_by_what_is_left(lake, stores):
+    for number in (10, 11, 12):
+        for left in (lake.root / "timeline").glob(f"{number:020}.*"):
+            left.unlink()
+    with pytest.raises(LakestepError, match="it is missing"):
+        Timeline(str(lake.root), stores).open_transactions()
+    assert [name for name, _ in problems(lake, stores)] == [file(lake, 10).name]
+    packs = lake.root / "history" / "entries"
+    packs.mkdir(parents=True)
+    (packs / file(lake, 64).name).write_text("{}")
+    assert problems(lake, stores) != []
+
+
+def test_listing_that_shows_the_later_of_two_files_alone(lake, stores):
+    verification = Verification(Timeline(str(lake.root), stores), None, None)
+    verification._names[10].discard(".outcome")
+    assert [one.text for one in verification.findings() if one.severity == "problem"] == []
+
+
+def test_range_without_entries_is_not_sound(lake, stores):
+    [found] = Verification(Timeline(str(lake.root), stores), 500, None).findings()
+    assert found.severity == "note" and "12" in found.text
+
+
+def test_files_that_cannot_be_read_end_nothing(lake, stores):
+    (lake.root / "transactions" / f"t{'0' * 32}.json").write_text("{")
+    (lake.root / "checkpoints" / "00000000000000000012.json").mkdir()
+    assert [name for name, _ in problems(lake, stores)] == [f"t{'0' * 32}.json"]
+
+
+def test_times_and_texts_of_any_kind(lake):
+    for name in (lake.root / "transactions").glob("*.json"):
+        edit(name, requestedAtMs=10**15, name="näme \ud800 日本")
+    program = "import sys; from lakestep._cli import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", program, "transactions", str(lake.root), "--all"]
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    for more in ([], ["--json"]):
+        done = subprocess.run(
+            [*command, *more], env=environment, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "9999-12-31" in done.stdout

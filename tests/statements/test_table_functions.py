@@ -134,6 +134,8 @@ def test_a_damaged_entry_is_in_nobody_s_way_who_does_not_need_it(spark, table, t
         begin(fresh)
         fresh.sql(f"INSERT INTO {name} VALUES ({number}, 'x')")
         commit(fresh)
+    seventh = "(SELECT ended_at FROM lakestep_timeline() WHERE entry = 7)"
+    (since,) = fresh.sql(f"SELECT * FROM {seventh}").first()
     entry = Path(tmp_path, "timeline", "timeline", f"{1:020}.json")
     # Else it is read from there.
     shutil.rmtree(tmp_path / "timeline" / "history")
@@ -144,8 +146,17 @@ def test_a_damaged_entry_is_in_nobody_s_way_who_does_not_need_it(spark, table, t
         {"entry": 3},
         {"entry": 4},
     ]
-    with refused("LAKESTEP_TIMELINE_CORRUPT", "XX001"):
-        rows(fresh, "SELECT entry FROM lakestep_timeline()")
+    for query in (
+        f"SELECT entry FROM lakestep_timeline() WHERE ended_at >= TIMESTAMP '{since}'",
+        f"SELECT entry FROM lakestep_changes(1, 99) WHERE committed_at >= TIMESTAMP '{since}'",
+    ):
+        assert sorted(row["entry"] for row in rows(fresh, query)) == [7, 8, 9]
+    for query in (
+        "SELECT entry FROM lakestep_timeline()",
+        f"SELECT entry FROM lakestep_timeline() WHERE ended_at <= TIMESTAMP '{since}'",
+    ):
+        with refused("LAKESTEP_TIMELINE_CORRUPT", "XX001"):
+            rows(fresh, query)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,12 +27,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     An error has no stack trace.
     """
+    for stream in (sys.stdout, sys.stderr):
+        # What others have written may have no place in the encoding of this terminal.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         app(arguments, prog_name="lakestep")
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except _errors.LakestepError as error:
         print(error, file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"lakestep: {error.strerror or error}", file=sys.stderr)
         return 1
     return 0
 

@@ -181,7 +181,11 @@ class _Tables:
             )
             for folder in folders
         ]
-        open_ones = {one.id for one in self._timeline.requested()} if staged else set()
+        try:
+            open_ones = {one.id for one in self._timeline.requested()} if staged else set()
+        except _errors.LakestepError as error:
+            yield of_error(str(self._timeline.root), error)
+            return
         left: dict[str, int] = {}
         for path, transaction in staged:
             if transaction not in self._busy | open_ones:
@@ -191,7 +195,13 @@ class _Tables:
             yield Finding("warning", path, text, "VACUUM TRANSACTIONS removes them.")
 
     def _staged(self, path: str) -> list[str]:
-        """Return the transactions whose staged commits are old."""
+        """Return the transactions whose staged commits are old; who cannot look has said so."""
+        try:
+            return self._old_staged(path)
+        except _errors.LakestepError:
+            return []
+
+    def _old_staged(self, path: str) -> list[str]:
         own, stores = log_of(path) / "_lakestep", self._timeline.stores
         before = datetime.now(timezone.utc) - _LEFT_OVER
         found = []

@@ -61,7 +61,10 @@ class Fields:
 
     def opt_number(self, name: str) -> int | None:
         """Return a whole number, or None where there is none."""
-        return self._typed(name, self.tree.get(name), int)
+        number = self._typed(name, self.tree.get(name), int)
+        if number is not None and not -(2**63) <= number < 2**63:
+            self._missing(name)
+        return number
 
     def flag(self, name: str) -> bool:
         """Return true or false."""

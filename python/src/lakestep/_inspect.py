@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakestep import _report
+from lakestep import _errors, _report
 from lakestep._options import Conf, Master, Remote, check_one, fail, pairs, session
 
 if TYPE_CHECKING:
@@ -170,13 +170,20 @@ def verify(
     endpoint: Endpoint = None,
 ) -> None:
     """Check that the timeline is whole and its entries stand in the tables; 1 if one does not."""
+    from lakestep._findings import of_error
     from lakestep._verify import Verification
 
     with _timeline(root, endpoint) as timeline:
         verification = Verification(timeline, first, to)
         total = max(verification.last - verification.first + 1, 0)
         with _report.counting("entries", total) as seen:
-            findings = list(verification.findings(seen))
+            # Also what was found before something could not be read.
+            findings: list[Finding] = []
+            try:
+                for finding in verification.findings(seen):
+                    findings.append(finding)
+            except _errors.LakestepError as error:
+                findings.append(of_error(str(timeline.root), error))
     raise typer.Exit(0 if _show(findings, as_json=as_json) else 1)
 
 

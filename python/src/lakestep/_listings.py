@@ -33,7 +33,11 @@ def time_of(ms: int | None) -> datetime | None:
     """Return a time of the protocol."""
     if ms is None:
         return None
-    return datetime.fromtimestamp(0, timezone.utc) + timedelta(milliseconds=ms)
+    try:
+        return datetime.fromtimestamp(0, timezone.utc) + timedelta(milliseconds=ms)
+    except OverflowError:
+        # A clock that was very wrong.
+        return (datetime.min if ms < 0 else datetime.max).replace(tzinfo=timezone.utc)
 
 
 def now_ms() -> int:

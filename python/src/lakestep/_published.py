@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lakestep import _errors
 from lakestep import _timeline_files as files
 from lakestep._entries import Binding, CommitEntry, Completed, EntryTable, Status
-from lakestep._findings import Finding
+from lakestep._findings import Finding, of_error
 from lakestep._storage import Place
 from lakestep._timeline import Timeline
 
@@ -34,6 +34,13 @@ class TableLog:
     binding: Binding | None
     versions: frozenset[int]
     checkpoint: int
+
+    def is_whole(self, first: int, last: int) -> bool:
+        """Whether each commit from one version to another is there."""
+        count = max(last - first + 1, 0)
+        return count <= len(self.versions) and all(
+            version in self.versions for version in range(first, last + 1)
+        )
 
 
 @dataclass(frozen=True)
@@ -90,7 +97,7 @@ class Published:
         self.commits = 0
         self.tables: set[str] = set()
 
-    def check(self, statuses: Iterable[Status]) -> list[Finding]:
+    def check(self, statuses: Sequence[Status]) -> list[Finding]:
         """Return what is damaged in the tables of these entries."""
         slots = [slot for status in statuses for slot in _slots(status)]
         paths = sorted({slot.table.path for slot in slots} - self._logs.keys())
@@ -98,7 +105,7 @@ class Published:
             zip(paths, self._timeline.stores.each(self._read_log, paths), strict=True)
         )
         told = self._timeline.stores.each(self._look, slots)
-        findings = []
+        findings = [f for status in statuses for f in self._outcome_alone(status)]
         for slot, found in zip(slots, told, strict=True):
             if isinstance(found, Finding):
                 findings.append(found)
@@ -124,17 +131,47 @@ class Published:
 
     def _look(self, slot: _Slot) -> Finding | str | None:
         """Return damage; or why nothing can be told; or None, where the commit is there."""
-        log = self._logs[slot.table.path]
+        found = self._judge(slot, self._logs[slot.table.path])
+        if isinstance(found, Finding):
+            # The table may have been dropped, or its log cleaned up, since it was listed.
+            found = self._judge(slot, self._read_log(slot.table.path))
+        return found
+
+    def _outcome_alone(self, status: Status) -> Iterator[Finding]:
+        """Yield what is wrong with an outcome that names fewer commits than there are."""
+        if not isinstance(status.entry, CommitEntry) or not isinstance(status.outcome, Completed):
+            return
+        for table, versions in zip(status.entry.tables, status.outcome.slots, strict=False):
+            parts = table.parts + table.is_reserved
+            if len(versions) == parts:
+                continue
+            log = self._read_log(table.path)
+            # Who finished it has looked for its marks: none is hidden in a log that is whole.
+            if (
+                not isinstance(log, _errors.LakestepError)
+                and log.binding is not None
+                and log.binding.log == table.log
+                and log.versions
+                and log.is_whole(table.base + 1, max(log.versions))
+            ):
+                why = f"It names {len(versions)} commits in {table.name}, which gets {parts}."
+                file = str(self._timeline.file(status.entry.number, ".outcome"))
+                yield Finding("problem", file, why, _OVERWRITTEN)
+
+    def _judge(self, slot: _Slot, log: TableLog | _errors.LakestepError) -> Finding | str | None:
         if isinstance(log, _errors.LakestepError):
             return f"{log.getMessage()} So the commits of"
-        if not log.versions and log.binding is None:
+        if not log.versions:
             return "The table is gone. The commits of"
         if log.binding is None:
             return "The table has no binding. The commits of"
         if log.binding.log != slot.table.log:
             return "Another table is at this path. The commits of"
         place = slot.place()
-        line = self._timeline.stores.first_line(place)
+        try:
+            line = self._timeline.stores.first_line(place)
+        except _errors.LakestepError as error:
+            return of_error(str(place), error)
         if line is None:
             if slot.version <= log.checkpoint:
                 return "The log was cleaned up. The commits of"
@@ -143,7 +180,7 @@ class Published:
         if _is_of(_mark(line), slot, self._timeline.id):
             return None
         # A slot that was named after a clean-up may be a later one.
-        if not log.versions.issuperset(range(slot.table.base + 1, slot.version)):
+        if not log.is_whole(slot.table.base + 1, slot.version - 1):
             return "The log was cleaned up. The commits of"
         why = f"It is not the commit that entry {slot.entry} has put there."
         return Finding("problem", str(place), why, _OVERWRITTEN)
@@ -167,7 +204,7 @@ def _slots(status: Status) -> list[_Slot]:
         elif status.rolled_back is not None:
             end = status.rolled_back.tables[index]
             if end.version is not None and end.how != "gone":
-                kinds = ("undo",) if end.how == "undone" else ("close",)
+                kinds = ("undo", "close")
                 slots.append(_Slot(entry.number, index, table, end.version, kinds))
     return slots
 
@@ -175,7 +212,7 @@ def _slots(status: Status) -> list[_Slot]:
 def _mark(line: bytes) -> dict[str, object]:
     try:
         mark = json.loads(line)["commitInfo"]["lakestep"]
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         return {}
     return mark if isinstance(mark, dict) else {}
 

@@ -114,12 +114,21 @@ def show_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
     """
     if as_json:
         for row in rows:
-            print(json.dumps(row, ensure_ascii=False, default=_iso))
+            print(_json(row))
         sys.stdout.flush()
     elif rows:
         empty: tuple[object, ...] = (None, "", [], {})
         columns = [name for name in rows[0] if any(row[name] not in empty for row in rows)]
         show_table(text_table(columns, ([_text(row[name]) for name in columns] for row in rows)))
+
+
+def _json(row: Mapping[str, Any]) -> str:
+    text = json.dumps(row, ensure_ascii=False, default=_iso)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(row, default=_iso)
+    return text
 
 
 def show_fields(fields: Mapping[str, Any]) -> None:

@@ -226,6 +226,6 @@ def _explained(place: Place) -> Iterator[None]:
 
     try:
         yield
-    except (OSError, pyarrow.ArrowException) as error:
+    except (OSError, UnicodeError, pyarrow.ArrowException) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise _errors.error("LAKESTEP_STORE_READ_FAILED", path=str(place), reason=reason) from error

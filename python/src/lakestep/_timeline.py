@@ -135,11 +135,14 @@ class Timeline:
     def checkpoint(self) -> Checkpoint | None:
         """The newest checkpoint that fits; one that does not is passed over, as JVMs do."""
         folder = self.root / "checkpoints"
-        names = [_CHECKPOINT.fullmatch(found.name) for found in self.stores.list(folder)]
+        try:
+            names = [_CHECKPOINT.fullmatch(found.name) for found in self.stores.list(folder)]
+        except _errors.LakestepError:
+            return None
         for number in sorted((int(name[1]) for name in names if name), reverse=True):
             file = folder / f"{number:020}.json"
-            content, entry = self.stores.get(file), self.stores.get(self.file(number))
             try:
+                content, entry = self.stores.get(file), self.stores.get(self.file(number))
                 found = files.checkpoint_of(str(file), content or b"", number)
             except _errors.LakestepError:
                 continue
@@ -226,6 +229,11 @@ class Timeline:
         requested = self.requested()
         began = {one.id: one.snapshot for one in requested}
         newest = self.newest()
+        for one in requested:
+            # The entries at the end are gone.
+            if one.snapshot > newest and not self.stores.exists(self.file(one.snapshot)):
+                why = f"it is missing: transaction {one.id} began after it"
+                raise corrupt(str(self.file(one.snapshot)), why)
         ended = self._ended(began, newest)
         return [one for one in requested if one.id not in ended]
 

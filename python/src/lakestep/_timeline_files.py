@@ -176,7 +176,7 @@ def _table(f: Fields) -> EntryTable:
         bool(f.opt_flag("closed")),
         _sums(f.child("added")),
         _sums(f.child("removed")),
-        f.texts("operations") if "operations" in f.tree else (),
+        f.texts("operations") if f.tree.get("operations") is not None else (),
     )
 
 

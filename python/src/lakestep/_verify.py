@@ -57,7 +57,8 @@ class Verification:
         for found in timeline.stores.list(timeline.folder):
             if name := _NAME.fullmatch(found.name):
                 self._names.setdefault(int(name[1]), set()).add(name[2] or "")
-        self._newest = max(self._names, default=0)
+        entries = (number for number, kinds in self._names.items() if "" in kinds)
+        self._newest = max(entries, default=0)
         self.first = max(first or 1, 1)
         self.last = self._newest if last is None else min(last, self._newest)
 
@@ -95,12 +96,25 @@ class Verification:
     def _end(self) -> Iterator[Finding]:
         """Entries that are gone at the end leave no hole, but others know of them."""
         root = self._timeline.root
-        known: dict[str, int] = {}
+        known: dict[str, int] = {
+            str(self._timeline.file(number, kind)): number
+            for number, kinds in self._names.items()
+            for kind in kinds
+            if number > self._newest
+        }
         for found in self._timeline.stores.list(root / "checkpoints"):
             if (name := _NAME.fullmatch(found.name)) and not name[2]:
                 known[str(root / "checkpoints" / found.name)] = int(name[1])
-        for one in self._timeline.requested():
-            known[str(root / "transactions" / f"{one.id}.json")] = one.snapshot
+        for kind in ("history/entries", "history/snapshots", "makings"):
+            folder = root / kind
+            for found in self._timeline.stores.list(folder):
+                if found.name[:20].isdecimal() and found.name[20:21] == ".":
+                    known[str(folder / found.name)] = int(found.name[:20])
+        try:
+            for one in self._timeline.requested():
+                known[str(root / "transactions" / f"{one.id}.json")] = one.snapshot
+        except _errors.LakestepError as error:
+            yield of_error(str(root / "transactions"), error)
         # Entries may have been put since the listing.
         for file, number in known.items():
             if number > self._newest and not self._timeline.stores.exists(
@@ -114,7 +128,10 @@ class Verification:
         read = _Read(number)
         try:
             self._read_entry(read)
-            for kind in sorted(self._names.get(number, ())):
+            kinds = self._names.get(number, set())
+            # A listing may show the later of two files alone.
+            more = {".outcome"} if ".rolled_back" in kinds else set()
+            for kind in sorted(kinds | more):
                 if kind:
                     self._read_end(read, kind)
         except _errors.LakestepError as error:
@@ -178,7 +195,9 @@ class Verification:
     def _summary(self) -> Finding:
         root = str(self._timeline.root)
         if self.last < self.first:
-            return Finding("ok", root, "There are no entries.")
+            if self._newest == 0:
+                return Finding("ok", root, "There are no entries.")
+            return Finding("note", root, f"The newest entry is {self._newest}: none was asked for.")
         published = self._published
         return Finding(
             "ok",
@@ -201,12 +220,19 @@ def _misfit(read: _Read, kind: str) -> str | None:
             return "The outcome of its entry is not aborting."
         if read.rolled_back is not None and len(read.rolled_back.tables) != tables:
             return "It has not as many tables as its entry."
-    if (
-        kind == ".outcome"
-        and isinstance(read.outcome, Completed)
-        and len(read.outcome.slots) != tables
-    ):
-        return "It has not as many tables as its entry."
+        for end in read.rolled_back.tables if read.rolled_back is not None else ():
+            if end.how not in ("closed", "undone", "gone"):
+                return f"A table of it is {end.how}, which none can be."
+            if end.how != "gone" and end.version is None:
+                return "A table of it has no version."
+    if kind == ".outcome" and isinstance(read.outcome, Completed):
+        if len(read.outcome.slots) != tables:
+            return "It has not as many tables as its entry."
+        for table, slots in zip(read.entry.tables, read.outcome.slots, strict=True):
+            parts = table.parts + table.is_reserved
+            low = [table.base, *slots]
+            if len(slots) > parts or any(b <= a for a, b in zip(low, slots, strict=False)):
+                return f"Its versions of {table.name} cannot be those of its entry."
     return None
 
 

@@ -13,6 +13,8 @@ private[sql] final case class ChangesListing(range: KeyRange) extends Listing {
 
   override def key: Option[String] = Some("entry")
 
+  override def endedAt: Option[String] = Some("committed_at")
+
   override def columns: Seq[(String, DataType)] = Seq(
     "entry" -> LongType,
     "transaction_id" -> StringType,
@@ -35,7 +37,8 @@ private[sql] final case class ChangesListing(range: KeyRange) extends Listing {
     if (timeline.existingId.isEmpty) Nil
     else {
       timeline.refresh()
-      timeline.entries(keys.from.max(range.from), keys.to.min(range.to)).flatMap(rows)
+      val (from, to) = keys.numbers(timeline)
+      timeline.entries(from.max(range.from), to.min(range.to)).flatMap(rows)
     }
   }
 

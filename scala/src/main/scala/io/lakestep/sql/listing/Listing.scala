@@ -1,12 +1,15 @@
 package io.lakestep.sql.listing
 
 import java.sql.Timestamp
+import java.time.Instant
 
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.sources.{
   And, EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
 }
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
+
+import io.lakestep.timeline.Timeline
 
 /** Rows about the database, read on the driver when a query is planned. */
 private[sql] trait Listing {
@@ -19,6 +22,9 @@ private[sql] trait Listing {
   /** The column of whole numbers by which rows are found without reading all of them. */
   def key: Option[String] = None
 
+  /** The column that says when an entry ended, by which older ones need not be read. */
+  def endedAt: Option[String] = None
+
   /** All rows whose key is in the range, and perhaps others. */
   def rows(session: SparkSession, keys: KeyRange): Seq[Row]
 
@@ -30,8 +36,15 @@ private[sql] object Listing {
   def time(ms: Long): Timestamp = new Timestamp(ms)
 }
 
-/** Both ends included. */
-private[sql] final case class KeyRange(from: Long, to: Long) {
+/**
+ * Which rows are asked for. Both ends are included.
+ *
+ * @param endedFromMs none of an entry that ended before
+ */
+private[sql] final case class KeyRange(
+    from: Long,
+    to: Long,
+    endedFromMs: Option[Long] = None) {
 
   /** Without what a condition on the column excludes. */
   def where(column: String, condition: Filter): KeyRange = condition match {
@@ -49,9 +62,33 @@ private[sql] final case class KeyRange(from: Long, to: Long) {
     case _ => this
   }
 
-  private def and(least: Long, most: Long) = KeyRange(from.max(least), to.min(most))
+  private def and(least: Long, most: Long) = copy(from = from.max(least), to = to.min(most))
+
+  /** Without the entries that a condition on when they ended excludes. */
+  def ended(column: String, condition: Filter): KeyRange = condition match {
+    case EqualTo(`column`, KeyRange.Time(ms)) => since(ms)
+    case GreaterThanOrEqual(`column`, KeyRange.Time(ms)) => since(ms)
+    case GreaterThan(`column`, KeyRange.Time(ms)) => since(ms)
+    case And(one, other) => ended(column, one).ended(column, other)
+    case _ => this
+  }
+
+  private def since(ms: Long) = copy(endedFromMs = Some(endedFromMs.fold(ms)(_.max(ms))))
+
+  /** The numbers of entries, where what has ended earlier is known by the time of the version. */
+  def numbers(timeline: Timeline): (Long, Long) =
+    (endedFromMs.fold(from)(ms => from.max(timeline.snapshotBefore(ms - 1).number + 1)), to)
 }
 
 private[sql] object KeyRange {
   val All: KeyRange = KeyRange(Long.MinValue, Long.MaxValue)
+
+  /** Of a constant that Spark has for a timestamp; not later than that. */
+  private object Time {
+    def unapply(value: Any): Option[Long] = value match {
+      case time: Timestamp => Some(time.getTime)
+      case time: Instant => Some(time.toEpochMilli)
+      case _ => None
+    }
+  }
 }

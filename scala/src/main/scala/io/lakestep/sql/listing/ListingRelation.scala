@@ -40,7 +40,7 @@ private final class ListingTable(listing: Listing) extends Table with SupportsRe
     new ListingScanBuilder(listing)
 }
 
-/** Spark applies all conditions itself; those on the key also keep rows from being read. */
+/** Spark applies all conditions itself; some also keep rows from being read. */
 private final class ListingScanBuilder(listing: Listing)
     extends ScanBuilder
     with SupportsPushDownFilters {
@@ -48,8 +48,9 @@ private final class ListingScanBuilder(listing: Listing)
   private var used = Array.empty[Filter]
 
   override def pushFilters(filters: Array[Filter]): Array[Filter] = {
-    for (key <- listing.key; filter <- filters) {
-      val narrower = keys.where(key, filter)
+    for (filter <- filters) {
+      val byKey = listing.key.fold(keys)(keys.where(_, filter))
+      val narrower = listing.endedAt.fold(byKey)(byKey.ended(_, filter))
       if (narrower != keys) {
         keys = narrower
         used = used :+ filter
@@ -74,6 +75,8 @@ private final class ListingScan(listing: Listing, keys: KeyRange) extends LocalS
 
   override def description: String = keys match {
     case KeyRange.All => listing.name
-    case KeyRange(from, to) => s"${listing.name}, ${listing.key.mkString} from $from to $to"
+    case KeyRange(from, to, ended) =>
+      s"${listing.name}, ${listing.key.mkString} from $from to $to" +
+        ended.fold("")(ms => s", ended from ${Listing.time(ms)}")
   }
 }

@@ -15,6 +15,8 @@ private[sql] object TimelineListing extends Listing {
 
   override def key: Option[String] = Some("entry")
 
+  override def endedAt: Option[String] = Some("ended_at")
+
   override val columns: Seq[(String, DataType)] = Seq(
     "entry" -> LongType,
     "state" -> StringType,
@@ -42,7 +44,8 @@ private[sql] object TimelineListing extends Listing {
     if (timeline.existingId.isEmpty) Nil
     else {
       timeline.refresh()
-      timeline.entries(keys.from, keys.to).reverse.flatMap(rows)
+      val (from, to) = keys.numbers(timeline)
+      timeline.entries(from, to).reverse.flatMap(rows)
     }
   }
 

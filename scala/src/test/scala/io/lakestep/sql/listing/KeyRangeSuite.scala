@@ -1,5 +1,8 @@
 package io.lakestep.sql.listing
 
+import java.sql.Timestamp
+import java.time.Instant
+
 import org.apache.spark.sql.sources._
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -33,6 +36,24 @@ final class KeyRangeSuite extends AnyFunSuite {
     } {
       val range = where(one, other)
       assert((range.from <= n && n <= range.to) == (isIn(n) && isAlsoIn(n)), s"$n, $one, $other")
+    }
+  }
+
+  test("a condition on when an entry ended tells from when on entries are asked for") {
+    val (early, late) = (new Timestamp(1000), Instant.ofEpochMilli(2000).plusNanos(1))
+    val conditions = Seq[(Filter, Option[Long])](
+      GreaterThan("ended", early) -> Some(1000),
+      GreaterThanOrEqual("ended", late) -> Some(2000),
+      EqualTo("ended", early) -> Some(1000),
+      And(GreaterThan("ended", late), LessThan("ended", early)) -> Some(2000),
+      LessThan("ended", early) -> None,
+      GreaterThan("other", early) -> None,
+      Or(GreaterThan("ended", late), EqualTo("entry", 1L)) -> None,
+      GreaterThan("ended", 5L) -> None
+    )
+    for ((one, from) <- conditions; (other, also) <- conditions) {
+      val range = Seq(one, other).foldLeft(KeyRange.All)(_.ended("ended", _))
+      assert(range == KeyRange.All.copy(endedFromMs = (from ++ also).maxOption), s"$one, $other")
     }
   }
 }
