@@ -254,6 +254,7 @@ def planted(history):
     }
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize(
     ("levels", "parts"),
     [

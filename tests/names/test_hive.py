@@ -77,6 +77,7 @@ def start(pool, tmp_path):
         driver.kill()
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize(
     ("step", "happens"),
     [

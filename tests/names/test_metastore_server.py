@@ -191,6 +191,7 @@ ALL = [name for name in CASES if name != "drop schema"]
 SOME = ["create", "replace as select", "swap", "a table becomes a view", "schema", "clone"]
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize(
     "cases",
     [pytest.param(SOME, id="some"), pytest.param(ALL, id="all", marks=pytest.mark.long)],

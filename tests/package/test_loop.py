@@ -23,6 +23,7 @@ def run(spark, tables, number):
     return list(spark._jvm.io.lakestep.testing.Held.now(spark._jsparkSession))
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize(
     "transactions",
     [60, *(pytest.param(n, marks=pytest.mark.long) for n in (300, 2000, 10000))],
