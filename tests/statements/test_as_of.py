@@ -5,6 +5,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 
 import lakestep
 from transactions import abandon, begin, commit, refused, rollback
@@ -279,7 +280,7 @@ def at(session, entry, *tables):
         for name in tables:
             try:
                 found.append([row[0] for row in rows(session, name)])
-            except Exception as error:
+            except PySparkException as error:
                 found.append(error.getCondition())
         return found
 
