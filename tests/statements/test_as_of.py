@@ -276,7 +276,7 @@ def test_names_of_queries_are_those_of_then(spark, table):
 def at(session, entry, *tables):
     """The ids in tables, in one transaction that reads a version; or why not."""
     with lakestep.transaction(session, as_of=entry):
-        found = []
+        found: list[object] = []
         for name in tables:
             try:
                 found.append([row[0] for row in rows(session, name)])
