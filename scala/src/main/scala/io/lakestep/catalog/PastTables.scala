@@ -11,7 +11,7 @@ import org.apache.spark.sql.delta.sources.DeltaSourceUtils
 import org.apache.spark.sql.delta.lakestep.SparkInternals
 import io.lakestep.{Errors, LakestepException}
 import io.lakestep.commit.{AsOf, BeginRequest, BegunTransaction, IsolationLevel}
-import io.lakestep.names.{TableName, TransactionNames}
+import io.lakestep.names.{Metastore, TableName, TransactionNames}
 import io.lakestep.storage.CanonicalPath
 import io.lakestep.overlay.OverlayPath
 import io.lakestep.transaction.{BasePath, Databases, Transactions}
@@ -98,9 +98,12 @@ private[lakestep] object PastTables {
       throw notThere("it was a view; read its tables AS OF that version")
     if (!DeltaTableUtils.isDeltaTable(stood)) throw notThere("it was no Delta table")
     val path = new Path(stood.location)
-    val now = session.sessionState.catalog.externalCatalog
-    val isStill = now.tableExists(called.schema, called.name) &&
-      now.getTable(called.schema, called.name).storage.locationUri.contains(stood.location)
+    val now = Metastore.table(
+      session.sessionState.catalog.externalCatalog,
+      called.schema,
+      called.name
+    )
+    val isStill = now.exists(_.storage.locationUri.contains(stood.location))
     val version = pin(session, txn, path)
     if (isStill) PastTable(name, version)
     else {

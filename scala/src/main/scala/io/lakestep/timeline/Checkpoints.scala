@@ -52,9 +52,7 @@ private[timeline] final class Checkpoints(store: ObjectStore, folder: String) {
       .flatMap(_.toLongOption)
 
   private def read(number: Long): Option[TimelineSnapshot] =
-    try store.get(file(number)).map(SnapshotCodec.decode(file(number), _))
-        .filter(_.number == number)
-    catch { case NonFatal(_) => None }
+    SnapshotCodec.find(store, file(number), number)
 
   private def file(number: Long) = f"$folder/$number%020d.json"
 }

@@ -98,9 +98,7 @@ private[timeline] final class History(
     }
 
   private def read(number: Long): Option[TimelineSnapshot] =
-    try store.get(snapshot(number)).map(SnapshotCodec.decode(snapshot(number), _))
-        .filter(_.number == number)
-    catch { case NonFatal(_) => None }
+    SnapshotCodec.find(store, snapshot(number), number)
 
   private def pack(to: Long) = f"$packs/$to%020d.json"
   private def snapshot(number: Long) = f"$snapshots/$number%020d.json"
@@ -118,17 +116,11 @@ private[timeline] final class History(
       status.outcome.foreach(o => one.put(End, text(TimelineCodec.encode(o))))
       status.rolledBack.foreach(r => one.put(Rollback, text(TimelineCodec.encode(r))))
     }
-    node.put(Sum, Json.blake3(Json.text(node)))
-    (Json.text(node) + "\n").getBytes(UTF_8)
+    StrictFields.summed(node)
   }
 
   private def decode(file: String, content: Array[Byte]): Vector[EntryStatus] = {
-    val f = StrictFields.parse(file, content)
-    val sum = f.string(Sum)
-    f.tree.remove(Sum)
-    if (Json.blake3(Json.text(f.tree)) != sum)
-      throw StrictFields.corrupt(file, "the hash that it holds is not that of its content")
-    val statuses = f.children(Entries).map { one =>
+    val statuses = StrictFields.parseSummed(file, content).children(Entries).map { one =>
       val bytes = one.string(Entry).getBytes(UTF_8)
       EntryStatus(
         TimelineCodec.decodeEntry(file, bytes),
@@ -150,7 +142,7 @@ private object History {
   /** How many packs one client makes that others have left out. */
   private val MostPacks = 16
 
-  val PacksPerSnapshot = 64
+  private val PacksPerSnapshot = 64
 
   /** How many snapshots are read at once. */
   private val AtATime = 16
@@ -159,6 +151,5 @@ private object History {
   private val Entry = "entry"
   private val End = "outcome"
   private val Rollback = "rolledBack"
-  private val Sum = "sum"
   private val Name = """(\d{20})\.json""".r
 }

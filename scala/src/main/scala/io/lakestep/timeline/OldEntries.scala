@@ -152,7 +152,7 @@ private[timeline] trait OldEntries {
 
 private object OldEntries {
 
-  /** How many entries are read at once. */
+  /** How many entries are read at once, also by the timeline itself. */
   val Most = 64
 
   /** How many snapshots are kept in memory. */

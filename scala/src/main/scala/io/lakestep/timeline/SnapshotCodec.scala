@@ -1,12 +1,13 @@
 package io.lakestep.timeline
 
-import java.nio.charset.StandardCharsets.UTF_8
+import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
 
 import io.lakestep.Json
 import io.lakestep.log.TableRef
+import io.lakestep.storage.ObjectStore
 
 /**
  * What finished entries left behind, as a checkpoint, which holds the hash of its own content; see
@@ -16,8 +17,6 @@ private[timeline] object SnapshotCodec {
 
   val Names = "names"
   val Batches = "batches"
-
-  private val Sum = "sum"
 
   def encode(snapshot: TimelineSnapshot): Array[Byte] = {
     val node = Json.obj().put("number", snapshot.number).put("hash", snapshot.hash)
@@ -46,17 +45,17 @@ private[timeline] object SnapshotCodec {
     snapshot.aborted.toVector.sorted.foreach { case (id, entry) =>
       aborted.addObject().put("transaction", id).put("entry", entry)
     }
-    node.put(Sum, Json.blake3(Json.text(node)))
-    (Json.text(node) + "\n").getBytes(UTF_8)
+    StrictFields.summed(node)
   }
 
+  /** The one of this number, where there is one that can be understood. */
+  def find(store: ObjectStore, file: String, number: Long): Option[TimelineSnapshot] =
+    try store.get(file).map(decode(file, _)).filter(_.number == number)
+    catch { case NonFatal(_) => None }
+
   def decode(file: String, content: Array[Byte]): TimelineSnapshot = {
-    val f = StrictFields.parse(file, content)
+    val f = StrictFields.parseSummed(file, content)
     f.checkFeatures(f.strings(StrictFields.RequiredFeatures), Set(Names, Batches))
-    val sum = f.string(Sum)
-    f.tree.remove(Sum)
-    if (Json.blake3(Json.text(f.tree)) != sum)
-      throw StrictFields.corrupt(file, "the hash that it holds is not that of its content")
     TimelineSnapshot(
       f.long("number"),
       f.string("hash"),

@@ -1,6 +1,8 @@
 package io.lakestep.timeline
 
 import scala.jdk.CollectionConverters._
+import java.nio.charset.StandardCharsets.UTF_8
+
 import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.JsonNode
@@ -103,6 +105,24 @@ private[timeline] object StrictFields {
           "reason" -> "it is not whole JSON"
         )
     }
+
+  private val Sum = "sum"
+
+  /** The bytes of a file that holds the hash of its own content. */
+  def summed(node: ObjectNode): Array[Byte] = {
+    node.put(Sum, Json.blake3(Json.text(node)))
+    (Json.text(node) + "\n").getBytes(UTF_8)
+  }
+
+  /** Such a file, whose hash is that of its content. */
+  def parseSummed(file: String, bytes: Array[Byte]): StrictFields = {
+    val fields = parse(file, bytes)
+    val sum = fields.string(Sum)
+    fields.tree.remove(Sum)
+    if (Json.blake3(Json.text(fields.tree)) != sum)
+      throw corrupt(file, "the hash that it holds is not that of its content")
+    fields
+  }
 
   def unknownFeatures(file: String, features: String): LakestepException =
     Errors("LAKESTEP_TIMELINE_FEATURE_UNKNOWN", "file" -> file, "features" -> features)

@@ -33,6 +33,7 @@ final class Timeline(
     extends RequestedFiles
     with NameFiles
     with OldEntries {
+  import OldEntries.Most
   import Timeline._
 
   private val folder = s"$root/timeline"
@@ -353,9 +354,6 @@ final class Timeline(
 }
 
 object Timeline {
-
-  /** How many entries are read at once. */
-  private[timeline] val Most = 64
 
   /** The format that this code writes, and the newest that it reads. */
   val Format = 1L

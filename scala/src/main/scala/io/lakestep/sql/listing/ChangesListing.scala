@@ -4,7 +4,6 @@ import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.types.{ArrayType, DataType, LongType, StringType, TimestampType}
 
 import io.lakestep.timeline.{CommitEntry, Completed, EntryStatus}
-import io.lakestep.transaction.Databases
 
 /** What committed transactions did to tables, by entry: a row for each table of each, in order. */
 private[sql] final case class ChangesListing(range: KeyRange) extends Listing {
@@ -32,15 +31,8 @@ private[sql] final case class ChangesListing(range: KeyRange) extends Listing {
     "removed_bytes" -> LongType
   )
 
-  override def rows(session: SparkSession, keys: KeyRange): Seq[Row] = {
-    val timeline = Databases.of(session).timeline
-    if (timeline.existingId.isEmpty) Nil
-    else {
-      timeline.refresh()
-      val (from, to) = keys.numbers(timeline)
-      timeline.entries(from.max(range.from), to.min(range.to)).flatMap(rows)
-    }
-  }
+  override def rows(session: SparkSession, keys: KeyRange): Seq[Row] =
+    Listing.entries(session)(_ => keys.and(range.from, range.to)).flatMap(rows)
 
   private def rows(status: EntryStatus): Seq[Row] = (status.entry, status.outcome) match {
     case (entry: CommitEntry, Some(completed: Completed)) =>

@@ -9,7 +9,8 @@ import org.apache.spark.sql.sources.{
 }
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
 
-import io.lakestep.timeline.Timeline
+import io.lakestep.timeline.{EntryStatus, Timeline, TimelineView}
+import io.lakestep.transaction.Databases
 
 /** Rows about the database, read on the driver when a query is planned. */
 private[sql] trait Listing {
@@ -34,6 +35,12 @@ private[sql] trait Listing {
 
 private[sql] object Listing {
   def time(ms: Long): Timestamp = new Timestamp(ms)
+
+  /** Entries of the timeline as it is now; none where there is no timeline. */
+  def entries(session: SparkSession)(keys: TimelineView => KeyRange): Vector[EntryStatus] = {
+    val timeline = Databases.of(session).timeline
+    if (timeline.existingId.isEmpty) Vector.empty else keys(timeline.refresh()).entries(timeline)
+  }
 }
 
 /**
@@ -62,7 +69,8 @@ private[sql] final case class KeyRange(
     case _ => this
   }
 
-  private def and(least: Long, most: Long) = copy(from = from.max(least), to = to.min(most))
+  /** Within other bounds, too. */
+  def and(least: Long, most: Long): KeyRange = copy(from = from.max(least), to = to.min(most))
 
   /** Without the entries that a condition on when they ended excludes. */
   def ended(column: String, condition: Filter): KeyRange = condition match {
@@ -75,9 +83,11 @@ private[sql] final case class KeyRange(
 
   private def since(ms: Long) = copy(endedFromMs = Some(endedFromMs.fold(ms)(_.max(ms))))
 
-  /** The numbers of entries, where what has ended earlier is known by the time of the version. */
-  def numbers(timeline: Timeline): (Long, Long) =
-    (endedFromMs.fold(from)(ms => from.max(timeline.snapshotBefore(ms - 1).number + 1)), to)
+  /** The entries; what has ended earlier is known by the time of the version. */
+  def entries(timeline: Timeline): Vector[EntryStatus] = {
+    val first = endedFromMs.fold(from)(ms => from.max(timeline.snapshotBefore(ms - 1).number + 1))
+    timeline.entries(first, to)
+  }
 }
 
 private[sql] object KeyRange {

@@ -6,7 +6,6 @@ import org.apache.spark.sql.types.{
 }
 
 import io.lakestep.timeline.{AbortEntry, CommitEntry, EntryStatus}
-import io.lakestep.transaction.Databases
 
 /** Every transaction that has an entry, the newest first. */
 private[sql] object TimelineListing extends Listing {
@@ -39,25 +38,15 @@ private[sql] object TimelineListing extends Listing {
     "removed_files" -> LongType
   )
 
-  override def rows(session: SparkSession, keys: KeyRange): Seq[Row] = {
-    val timeline = Databases.of(session).timeline
-    if (timeline.existingId.isEmpty) Nil
-    else {
-      timeline.refresh()
-      val (from, to) = keys.numbers(timeline)
-      timeline.entries(from, to).reverse.flatMap(rows)
-    }
-  }
+  override def rows(session: SparkSession, keys: KeyRange): Seq[Row] =
+    Listing.entries(session)(_ => keys).reverse.flatMap(rows)
 
   /** The newest of them, at most so many. */
-  def last(session: SparkSession, most: Long, to: Long): Seq[Row] = {
-    val timeline = Databases.of(session).timeline
-    if (timeline.existingId.isEmpty) Nil
-    else {
-      val until = to.min(timeline.refresh().next - 1)
-      rows(session, KeyRange(until - most + 1, until))
-    }
-  }
+  def last(session: SparkSession, most: Long, to: Long): Seq[Row] =
+    Listing.entries(session) { view =>
+      val until = to.min(view.next - 1)
+      KeyRange(until - most + 1, until)
+    }.reverse.flatMap(rows)
 
   private def rows(status: EntryStatus): Seq[Row] = status.entry match {
     case commit: CommitEntry => Seq(row(commit, status))
