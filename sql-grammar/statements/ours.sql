@@ -198,7 +198,7 @@ ASSERT NO ROWS (SELECT 1 AS x) AS `no rows`
 SHOW ASSERTIONS
 
 # begin saying it's late
-BEGIN COMMENT 'it''s late'
+BEGIN COMMENT "it's late"
 
 # begin nightly [SERIALIZABLE] saying why job=load run=7
 BEGIN nightly ISOLATION LEVEL SERIALIZABLE COMMENT 'why' TAGS ('run' = '7', 'job' = 'load');

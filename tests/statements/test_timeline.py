@@ -43,7 +43,7 @@ def test_a_transaction_says_what_it_is_for(spark, table):
 def test_the_same_in_sql(spark, table):
     name = table("told_in_sql")
     spark.sql(
-        "BEGIN load ISOLATION LEVEL SERIALIZABLE COMMENT 'it''s late' TAGS ('b' = '2', 'a' = '1')"
+        "BEGIN load ISOLATION LEVEL SERIALIZABLE COMMENT \"it's late\" TAGS ('b' = '2', 'a' = '1')"
     )
     spark.sql(f"INSERT INTO {name} VALUES (3, 'c')")
     commit(spark)
