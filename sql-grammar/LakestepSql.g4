@@ -26,6 +26,10 @@ singleStatement
     | RECOVER SEMICOLON* EOF                                                #recover
     | UNDROP TABLE target=qualifiedName SEMICOLON* EOF                      #undropTable
     | SHOW DROPPED TABLES SEMICOLON* EOF                                    #showDroppedTables
+    | CREATE SNAPSHOT name=snapshotName asOf? (RETAIN days=identifier DAYS)? (COMMENT comment=STRING)?
+      SEMICOLON* EOF                                                        #createSnapshot
+    | DROP SNAPSHOT (IF EXISTS)? name=snapshotName SEMICOLON* EOF           #dropSnapshot
+    | SHOW SNAPSHOTS SEMICOLON* EOF                                         #showSnapshots
     | FORGET BATCH KEYS query=STRING SEMICOLON* EOF                         #forgetBatchKeys
     | ASSERT (no=NO ROWS)? what=asserted (AS name=identifier)? (MESSAGE message=STRING)? now=IMMEDIATE?
       SEMICOLON* EOF                                                        #assertion
@@ -42,6 +46,12 @@ begin
 asOf
     : AS OF VERSION number=identifier
     | AS OF TIMESTAMP time=STRING
+    | AS OF SNAPSHOT snapshot=snapshotName
+    ;
+
+snapshotName
+    : identifier
+    | STRING
     ;
 
 labels
@@ -132,10 +142,10 @@ identifier
 
 /* Keywords of this grammar that may name a transaction. */
 nonReserved
-    : ALL | ASSERT | ASSERTIONS | BATCH | COMMENT | COMMITTED | CONFLICT | DESC | DESCRIBE | DROPPED | EXPLAIN
-    | FORGET | FROM | HOURS | IMMEDIATE | ISOLATION | KEYS | LAST | LEVEL | MESSAGE | NO | OF | ONLY | QUERY | READ
+    : ALL | ASSERT | ASSERTIONS | BATCH | COMMENT | COMMITTED | CONFLICT | CREATE | DAYS | DESC | DESCRIBE | DROP | DROPPED
+    | EXISTS | EXPLAIN | FORGET | FROM | HOURS | IMMEDIATE | ISOLATION | KEYS | LAST | LEVEL | MESSAGE | NO | OF | ONLY | QUERY | READ
     | RECOVER | ROWS | RELEASE | REPEAT | REPEATABLE | RETAIN | SAVEPOINT | SERIALIZABLE | SET | SHOW | SNAPSHOT
-    | START | TABLE | TABLES | TAGS | TIMELINE | TIMESTAMP | TO | TRANSACTIONS | UNCOMMITTED | UNDROP | VACUUM
+    | SNAPSHOTS | START | TABLE | TABLES | TAGS | TIMELINE | TIMESTAMP | TO | TRANSACTIONS | UNCOMMITTED | UNDROP | VACUUM
     | VERSION | WRITE
     ;
 
@@ -151,10 +161,14 @@ COMMENT: 'COMMENT';
 COMMIT: 'COMMIT';
 COMMITTED: 'COMMITTED';
 CONFLICT: 'CONFLICT';
+CREATE: 'CREATE';
+DAYS: 'DAYS';
 DESC: 'DESC';
 DESCRIBE: 'DESCRIBE';
+DROP: 'DROP';
 DROPPED: 'DROPPED';
 END: 'END';
+EXISTS: 'EXISTS';
 EXPLAIN: 'EXPLAIN';
 FOR: 'FOR';
 FORGET: 'FORGET';
@@ -186,6 +200,7 @@ SERIALIZABLE: 'SERIALIZABLE';
 SET: 'SET';
 SHOW: 'SHOW';
 SNAPSHOT: 'SNAPSHOT';
+SNAPSHOTS: 'SNAPSHOTS';
 START: 'START';
 TABLE: 'TABLE';
 TABLES: 'TABLES';

@@ -244,3 +244,30 @@ BEGIN audit AS OF TIMESTAMP '2026-01-31 09:12:00' COMMENT 'why';
 
 # begin version [read write] as of version x
 START TRANSACTION version READ WRITE AS OF VERSION x
+
+# begin as of snapshot end of year
+BEGIN AS OF SNAPSHOT 'end of year'
+
+# begin snapshot as of snapshot snapshot
+BEGIN snapshot AS OF SNAPSHOT snapshot;
+
+# create snapshot eoy
+CREATE SNAPSHOT eoy
+
+# create snapshot before-load as of version 12 for 30 days saying why
+CREATE SNAPSHOT 'before-load' AS OF VERSION 12 RETAIN 30 DAYS COMMENT 'why';
+
+# create snapshot retain as of 2026-01-31 for 5 days
+create snapshot `retain` as of timestamp '2026-01-31' retain 5 days
+
+# create snapshot comment saying why
+CREATE SNAPSHOT comment COMMENT 'why'
+
+# drop snapshot eoy
+DROP SNAPSHOT eoy
+
+# drop snapshot eoy if exists
+DROP SNAPSHOT IF EXISTS `eoy`;
+
+# show snapshots
+SHOW SNAPSHOTS

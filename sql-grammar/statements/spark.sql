@@ -64,3 +64,13 @@ VACUUM transactions RETAIN 5 HOURS DRY RUN
 VACUUM spark_catalog.default.transactions
 
 SELECT savepoint, release, to FROM t
+
+CREATE TABLE snapshot (days INT) USING delta
+
+DROP TABLE IF EXISTS snapshots
+
+SHOW TABLES IN snapshot
+
+SELECT days, drop, create, exists FROM snapshots
+
+VACUUM snapshot RETAIN 0 HOURS

@@ -45,6 +45,9 @@ SECTIONS = {
     "forgetBatchKeys": "FORGET BATCH KEYS",
     "assertion": "ASSERT",
     "showAssertions": "SHOW ASSERTIONS",
+    "createSnapshot": "CREATE SNAPSHOT, SHOW SNAPSHOTS",
+    "showSnapshots": "CREATE SNAPSHOT, SHOW SNAPSHOTS",
+    "dropSnapshot": "DROP SNAPSHOT",
     "passThrough": "Statements inside a transaction",
 }
 

@@ -23,7 +23,7 @@ def begin(
     name: str | None,
     isolation: str | None,
     read_only: bool,
-    as_of: int | datetime | None,
+    as_of: int | datetime | str | None,
     batch: tuple[str | None, int] | None,
     comment: str | None,
     tags: Mapping[str, str],
@@ -40,9 +40,11 @@ def begin(
         statement += " READ ONLY"
     if isinstance(as_of, datetime):
         statement += f" AS OF TIMESTAMP {literal(as_of.isoformat())}"
+    elif isinstance(as_of, str):
+        statement += f" AS OF SNAPSHOT {quoted(as_of)}"
     elif as_of is not None:
         if isinstance(as_of, bool):
-            raise TypeError("as_of is a version or a time")
+            raise TypeError("as_of is a version, a time or the name of a snapshot")
         statement += f" AS OF VERSION {index(as_of)}"
     if batch is not None:
         query, number = batch

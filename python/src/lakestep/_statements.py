@@ -34,7 +34,7 @@ _MODE = (
     "(?:ISOLATION LEVEL (?:SERIALIZABLE|SNAPSHOT|REPEATABLE READ|READ (?:UN)?COMMITTED)"
     "|READ ONLY|READ WRITE) "
 )
-_AS_OF = r"AS OF (?:VERSION \w+|TIMESTAMP ') "
+_AS_OF = r"AS OF (?:VERSION \w+|TIMESTAMP '|SNAPSHOT (?:\w+|`|')) "
 _BATCH = r"FOR BATCH \w+ (?:OF QUERY ' )?"
 _LABELS = r"(?:COMMENT ' )?(?:TAGS \( ' = ' (?:, ' = ' )*\) )?"
 # Over the words of a statement, each with a blank after it: BEGIN that is not a script.

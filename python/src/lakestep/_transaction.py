@@ -283,7 +283,7 @@ def transaction(
     *,
     isolation: str | None = None,
     read_only: bool = False,
-    as_of: int | datetime | None = None,
+    as_of: int | datetime | str | None = None,
     batch: tuple[str | None, int] | None = None,
     comment: str | None = None,
     tags: Mapping[str, str] | None = None,
@@ -308,9 +308,9 @@ def transaction(
     read_only : bool, optional
         Refuse every write, and put nothing on any store: read permissions are enough. It finishes
         no transaction of another client, and so may read an earlier snapshot than one that writes.
-    as_of : int or datetime, optional
-        Read the whole database, names too, as it was in this version (the number of an entry), or
-        at this time; a time without a zone is of the session's. It implies `read_only`.
+    as_of : int, datetime or str, optional
+        Read the whole database, names too, as it was in this version (the number of an entry), at
+        this time (without a zone of the session's), or in the named snapshot. Implies `read_only`.
     batch : tuple of str and int, optional
         A streaming query and the number of its batch, which is then applied exactly once, whoever
         dies and whoever else runs the query. The query is its id, or a name that no other query

@@ -10,10 +10,10 @@ import org.apache.spark.sql.delta.sources.DeltaSourceUtils
 
 import org.apache.spark.sql.delta.lakestep.SparkInternals
 import io.lakestep.{Errors, LakestepException}
-import io.lakestep.commit.{AsOf, BeginRequest, BegunTransaction, IsolationLevel}
+import io.lakestep.commit.{AsOf, BeginRequest, BegunTransaction, IsolationLevel, Pin}
 import io.lakestep.names.{Metastore, TableName, TransactionNames}
 import io.lakestep.storage.CanonicalPath
-import io.lakestep.overlay.OverlayPath
+import io.lakestep.overlay.{Chain, OverlayPath}
 import io.lakestep.transaction.{BasePath, Databases, Transactions}
 
 /**
@@ -35,19 +35,28 @@ private[lakestep] object PastTables {
    *
    * Conditions: LAKESTEP_AS_OF_NOT_FOUND, LAKESTEP_NOT_THERE_AS_OF, LAKESTEP_NOT_A_TABLE.
    */
-  def apply(session: SparkSession, name: Seq[String], number: Long): PastTable = {
-    for (open <- Transactions.open(session) if number > open.begun.snapshot)
-      throw notFound(number, s"this transaction reads version ${open.begun.snapshot}")
-    val txn = begin(session, number)
+  def apply(session: SparkSession, name: Seq[String], asOf: AsOf): PastTable = {
+    def check(number: Long): Unit =
+      for (open <- Transactions.open(session) if number > open.begun.snapshot)
+        throw notFound(number, s"this transaction reads version ${open.begun.snapshot}")
+    asOf match {
+      case AsOf.Version(number) => check(number)
+      case _ => ()
+    }
+    val txn = begin(session, asOf)
+    check(txn.snapshot)
     name match {
       case Seq(format, path) if DeltaSourceUtils.isDeltaDataSourceName(format) =>
-        PastTable(name, pin(session, txn, new Path(path)))
+        val (pin, place) = this.pin(session, txn, new Path(path))
+        at(pin, place).fold(PastTable(name, pin.version)) { kept =>
+          PastTable(kept, pin.version, asked = Some(name))
+        }
       case _ => named(session, txn, name)
     }
   }
 
   /** It puts nothing. */
-  private def begin(session: SparkSession, number: Long): BegunTransaction =
+  private def begin(session: SparkSession, asOf: AsOf): BegunTransaction =
     Databases.of(session).begin(
       BeginRequest(
         name = None,
@@ -56,24 +65,33 @@ private[lakestep] object PastTables {
         isolation = IsolationLevel.Snapshot,
         readOnly = true,
         notBefore = 0,
-        asOf = Some(AsOf.Version(number))
+        asOf = Some(asOf)
       )
     )
 
   private def notFound(number: Long, reason: String): LakestepException =
     Errors("LAKESTEP_AS_OF_NOT_FOUND", "asked" -> s"VERSION $number", "reason" -> reason)
 
-  private def pin(session: SparkSession, txn: BegunTransaction, path: Path): Long = {
+  /** The table by the copy of its log, where there is one. */
+  private def at(pin: Pin, place: Path): Option[Seq[String]] = pin.kept.map { _ =>
+    val path = OverlayPath(Chain(pin.version, Vector.empty, pin.kept), place).toPath
+    Seq("delta", path.toString)
+  }
+
+  private def pin(
+      session: SparkSession,
+      txn: BegunTransaction,
+      path: Path): (Pin, Path) = {
     val conf = session.sessionState.newHadoopConf()
     val place = CanonicalPath(path, conf)
-    val version = Databases.of(session).pin(txn, BasePath.ref(place), notBelow = -1)
+    val pin = Databases.of(session).pinned(txn, BasePath.ref(place), notBelow = -1)
     // Above its pin a transaction has versions of its own.
     for {
       open <- Transactions.open(session)
       overlay <- open.overlayOf(place, conf)
-      if version > OverlayPath.parse(overlay).chain.pin
+      if pin.version > OverlayPath.parse(overlay).chain.pin
     } throw notFound(txn.snapshot, s"this transaction reads $path as it was before")
-    version
+    (pin, place)
   }
 
   private def named(
@@ -104,11 +122,12 @@ private[lakestep] object PastTables {
       called.name
     )
     val isStill = now.exists(_.storage.locationUri.contains(stood.location))
-    val version = pin(session, txn, path)
-    if (isStill) PastTable(name, version)
+    val (pin, place) = this.pin(session, txn, path)
+    val kept = at(pin, place)
+    if (isStill && kept.isEmpty) PastTable(name, pin.version)
     else {
       val full = Seq(SparkInternals.sessionCatalogName, called.schema, called.name)
-      PastTable(Seq("delta", path.toString), version, asked = Some(full))
+      PastTable(kept.getOrElse(Seq("delta", path.toString)), pin.version, asked = Some(full))
     }
   }
 

@@ -80,7 +80,7 @@ class TransactionalCatalog extends DeltaCatalog with CreateTableLikeCall {
 
   /** A path with our scheme comes from a redirection of the open transaction, or from a user. */
   private def refuseForeignOverlay(path: String): Unit =
-    if (OverlayPath.isOverlay(path) && !owns(path))
+    if (OverlayPath.isOverlay(path) && !owns(path) && !OverlayPath.isFixed(new Path(path)))
       throw Errors("LAKESTEP_OVERLAY_PATH", "path" -> path)
 
   private def owns(path: String): Boolean =

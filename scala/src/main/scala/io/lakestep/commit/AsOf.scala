@@ -1,5 +1,7 @@
 package io.lakestep.commit
 
+import java.util.Locale
+
 import io.lakestep.{Errors, LakestepException}
 import io.lakestep.timeline.{Timeline, TimelineSnapshot}
 
@@ -9,17 +11,24 @@ sealed trait AsOf
 object AsOf {
 
   /** What the entries up to this one left behind. */
-  final case class Version(number: Long) extends AsOf
+  final case class Version(number: Long) extends AsOf {
+    override def toString: String = s"VERSION $number"
+  }
 
   /** What was committed up to then. */
   final case class Time(timeMs: Long) extends AsOf
+
+  /** What a named snapshot has, without regard to case. */
+  final case class Named(name: String) extends AsOf {
+    override def toString: String = s"SNAPSHOT $name"
+  }
 
   /**
    * What is read then. Foreign commits count up to a time: that of the version, or the one that is named.
    *
    * @param finished the newest version
    *
-   * Condition: LAKESTEP_AS_OF_NOT_FOUND.
+   * Conditions: LAKESTEP_AS_OF_NOT_FOUND, LAKESTEP_NO_SUCH_SNAPSHOT.
    */
   private[commit] def point(
       asOf: AsOf,
@@ -42,7 +51,16 @@ object AsOf {
         if (snapshot.number == 0)
           throw notFound(time(timeMs), "it is before the first transaction ended")
         at(snapshot, timeMs)
+      case Named(name) =>
+        val named = timeline.snapshots.find(lowered(name)).getOrElse(throw noSuch(name))
+        at(timeline.snapshotAt(named.entry), named.timeMs).copy(named = Some(named))
     }
+
+  /** As the files of snapshots are called. */
+  private[commit] def lowered(name: String): String = name.toLowerCase(Locale.ROOT)
+
+  private[commit] def noSuch(name: String): LakestepException =
+    Errors("LAKESTEP_NO_SUCH_SNAPSHOT", "snapshot" -> name)
 
   private def at(snapshot: TimelineSnapshot, timeMs: Long) =
     ReadPoint(snapshot.number, snapshot, timeMs, isPast = true)

@@ -53,6 +53,11 @@ trait CommitSteps {
   def beforeNames(entry: CommitEntry): Unit = ()
   def namesMade(entry: CommitEntry): Unit = ()
 
+  /** Step 18: the snapshot is there, VACUUM has said what it cuts, a copy of a log counts. */
+  def snapshotPut(name: String): Unit = ()
+  def cutPut(tablePath: TableRef): Unit = ()
+  def logCopied(tablePath: TableRef): Unit = ()
+
   /** After the end: staged files and the REQUESTED file are about to go. */
   def beforeCleanUp(transaction: String): Unit = ()
 }

@@ -4,7 +4,7 @@ import scala.util.control.NonFatal
 
 import io.lakestep.log.{LogFileName, TableRef}
 import io.lakestep.storage.{CanonicalPath, StoredFile}
-import io.lakestep.timeline.{CommitEntry, DroppedTable, EntryStatus, Purge}
+import io.lakestep.timeline.{CommitEntry, DroppedTable, EntryStatus, NamedSnapshot, Purge}
 
 /**
  * A dropped table that is older than VACUUM DROPPED TABLES was told to keep.
@@ -49,6 +49,7 @@ private[commit] final class DroppedVacuum(env: Environment) {
         if droppedMs <= now - retainMs
       } yield dropped -> droppedMs
       // Each is a request; where nothing is old, nobody is asked.
+      lazy val named = timeline.snapshots.all()
       lazy val others = (requested.keySet - txn.id).toVector.flatMap(timeline.requested(_))
       val names = namesAt(old.flatMap(_._1.table.path))
       old.map { case (dropped, droppedMs) =>
@@ -61,6 +62,7 @@ private[commit] final class DroppedVacuum(env: Environment) {
           others.find(_.snapshot < dropped.entry)
             .map(t => s"transaction ${t.id} began before it was dropped")
             .orElse(kept(path, names))
+            .orElse(heldBy(named, path))
             .orElse(Option.when(isWritten)(Written))
         )
       }
@@ -91,6 +93,7 @@ private[commit] final class DroppedVacuum(env: Environment) {
       val done =
         try
           keptNow(entry, purge, decidedMs).orElse(kept(purge.path, names))
+            .orElse(heldBy(timeline.snapshots.all(), purge.path))
             .map(Purged.Kept(_)).getOrElse {
               delete(purge.path)
               Purged.Deleted
@@ -130,6 +133,11 @@ private[commit] final class DroppedVacuum(env: Environment) {
         holds(CanonicalPath.place(timeline.root))
       )("the timeline lies in its folder"))
   }
+
+  /** Asked after the entry was put: a snapshot that is younger looks for entries that purge. */
+  private def heldBy(all: Vector[NamedSnapshot], path: TableRef): Option[String] =
+    all.find(s => !s.isExpired(clock.nowMs()) && s.table(path).isDefined)
+      .map(s => s"snapshot ${s.name} reads it")
 
   private val Written = "it was written since"
 

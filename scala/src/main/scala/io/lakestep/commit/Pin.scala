@@ -9,8 +9,13 @@ import io.lakestep.timeline.SlotStamp
  *
  * @param slot how its commit file was listed, if it was
  * @param log the log's id, if the table was bound
+ * @param kept the copy of the log up to there that is read in its place, if there is one
  */
-final case class Pin(version: Long, slot: Option[SlotStamp], log: Option[String]) {
+final case class Pin(
+    version: Long,
+    slot: Option[SlotStamp],
+    log: Option[String],
+    kept: Option[String] = Option.empty) {
 
   /** Whether a listing shows the same commit file; none has been cleaned up. */
   def isIn(tail: LogTail): Boolean = tail.slot(version).map(Environment.stamp).forall(slot.contains)

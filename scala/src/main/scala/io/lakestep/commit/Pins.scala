@@ -6,7 +6,9 @@ import scala.annotation.tailrec
 
 import io.lakestep.{Errors, LakestepException}
 import io.lakestep.log.{CommitMark, LogTail, StateMark, TableLog, TableRef}
-import io.lakestep.timeline.{CommitEntry, Completed, EntryStatus, LastMark, TimelineView}
+import io.lakestep.timeline.{
+  CommitEntry, Completed, EntryStatus, LastMark, NamedSnapshot, SnapshotTable, TimelineView
+}
 
 /**
  * Step 3: the version of a table that belongs to a snapshot.
@@ -32,7 +34,9 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
    * LAKESTEP_NOT_THERE_AS_OF.
    */
   def apply(at: ReadPoint, path: TableRef, notBelow: Long, reader: String): Pin =
-    try pin(at, path, notBelow, reader)
+    try
+      at.named.flatMap(s => s.table(path).map(named(at, s, _)))
+        .getOrElse(pin(at, path, notBelow, reader))
     catch {
       case e: LakestepException if wasThere(at, path) && Pins.Gone(e.getCondition) =>
         throw notThere(at, path, "it was dropped since, or its log was cleaned up")
@@ -40,6 +44,23 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
 
   private def wasThere(at: ReadPoint, path: TableRef) =
     at.isPast && at.base.logs.values.exists(s => s.path == path && s.mark.isDefined)
+
+  /** A named snapshot has the version; where the log was copied for it, the copy is read. */
+  private def named(at: ReadPoint, snapshot: NamedSnapshot, table: SnapshotTable): Pin = {
+    val (kept, tail) = env.both(
+      KeptLogs.find(env.stores, table.path, snapshot.id),
+      env.log(table.path).tail(table.version)
+    )
+    val isThere = tail.slot(table.version).isDefined || tail.checkpoints.contains(table.version)
+    if (kept.isEmpty && !(isThere && bindings.find(table.path).exists(_.log == table.log)))
+      throw notThere(at, table.path, "it is not there any more, and no copy of its log was made")
+    Pin(
+      table.version,
+      tail.slot(table.version).map(Environment.stamp),
+      Some(table.log),
+      kept.map(_.copy)
+    )
+  }
 
   private def pin(at: ReadPoint, path: TableRef, notBelow: Long, reader: String): Pin = {
     val table = env.log(path)

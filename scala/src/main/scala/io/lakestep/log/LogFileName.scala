@@ -3,7 +3,14 @@ package io.lakestep.log
 import io.lakestep.storage.TemporaryFiles.OwnFolder
 
 /** What a name directly below `_delta_log` stands for. */
-sealed trait LogFileName
+sealed trait LogFileName {
+
+  /** Whether such a file is mostly small, and read from its beginning to its end. */
+  def isSmall: Boolean = this match {
+    case _: LogFileName.Commit | _: LogFileName.Derived => true
+    case _ => false
+  }
+}
 
 object LogFileName {
 

@@ -47,6 +47,12 @@ final class TableRef private (val uri: String) {
   def netActions(segment: String, hash: String): String =
     s"${staging(segment)}/${TableRef.NetActions}$hash.json"
 
+  /** Says which copy of the log was made for a named snapshot. */
+  def kept(snapshot: String): String = s"$ownFolder/${TableRef.Kept}/$snapshot.json"
+
+  /** The folder of such a copy. */
+  def keptCopy(copy: String): String = s"$ownFolder/${TableRef.Kept}/$copy"
+
   /** The data file that a `path` of an action names. */
   def dataFile(actionPath: String): String =
     if (StoreKind.schemeOf(actionPath).isDefined) actionPath
@@ -108,6 +114,9 @@ object TableRef {
 
   /** What the names of net actions begin with. */
   val NetActions = "commit-"
+
+  /** The folder of the copies of logs. */
+  val Kept = "kept"
 
   def apply(path: String): TableRef = new TableRef(normalised(path))
 

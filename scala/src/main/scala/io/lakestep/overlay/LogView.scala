@@ -30,6 +30,9 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
 
   private def table: String = log.getParent.toString
 
+  /** The log up to the pin, or its copy. */
+  private val below: Path = chain.below(log)
+
   /**
    * Name and status of everything in the log, in the order of names; the paths are the store's.
    *
@@ -37,19 +40,19 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
    * log needs it there.
    */
   def list(): Vector[(String, FileStatus)] =
-    shown(statuses(log).filter(isListed), stagedCommits())
+    shown(statuses(below).filter(isListed), stagedCommits())
 
   /**
    * The same for files alone, from a name on. Nothing is asked of the base log where the name
    * stands above the pin.
    */
   def listFrom(name: String): Vector[(String, FileStatus)] = {
-    val below = if (isAbovePin(name)) Vector.empty else belowPin(name)
-    shown(below, stagedCommits().filter(_._1 >= name))
+    val base = if (isAbovePin(name)) Vector.empty else belowPin(name)
+    shown(base, stagedCommits().filter(_._1 >= name))
   }
 
   private def belowPin(name: String): Vector[FileStatus] =
-    remembered(_.listedBelow(table, chain.pin, name))(files(log, name).filter(isListed)) {
+    remembered(_.listedBelow(table, chain.pin, name))(files(below, name).filter(isListed)) {
       (staging, epoch, found) => staging.sawBelow(epoch, table, chain.pin, name, found)
     }
 
@@ -66,9 +69,9 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
     }
 
   private def shown(
-      below: Vector[FileStatus],
+      base: Vector[FileStatus],
       staged: Map[String, FileStatus]): Vector[(String, FileStatus)] = {
-    val visible = below.map(s => s.getPath.getName -> s)
+    val visible = base.map(s => s.getPath.getName -> s)
     if (visible.isEmpty && staged.isEmpty && !hasLog) throw notFound(log)
     (visible ++ staged).sortBy(_._1)
   }
@@ -100,7 +103,7 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
       remembered(_.status(table, version).map(Option(_)))(staged) { (staging, epoch, found) =>
         staging.saw(epoch, table, found.map(version -> _))
       }
-    case _ if isVisible(name) => status(new Path(log, name))
+    case _ if isVisible(name) => status(new Path(below, name))
     case _ => None
   }
 
@@ -111,14 +114,14 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
         case Vector(segment) => Some(new Path(StagingFolder.ofLog(log, segment), name))
         case _ => locate(name).map(_.getPath)
       }
-    case _ => Option.when(isVisible(name))(new Path(log, name))
+    case _ => Option.when(isVisible(name))(new Path(below, name))
   }
 
   /** The content of `_last_checkpoint`, where it names a checkpoint that the view holds. */
   def lastCheckpoint(): Option[Array[Byte]] = {
     // A checkpoint that is younger than the listing would be missing there.
     staging.foreach(_.forgetBelow(table))
-    val file = new Path(log, "_last_checkpoint")
+    val file = new Path(below, "_last_checkpoint")
     try {
       val bytes = Using.resource(fs.open(file))(_.readAllBytes())
       val version = Try(LogView.json.readTree(bytes).path("version").asLong(Long.MaxValue))

@@ -85,13 +85,8 @@ class OverlayFileSystem extends FileSystem {
         )
     }
 
-  /** Whether a file is one that is mostly small, and read from its beginning to its end. */
   private def isSmall(place: LogPlace): Boolean = place match {
-    case LogPlace.InLog(_, name) =>
-      LogFileName(name) match {
-        case _: LogFileName.Commit | _: LogFileName.Derived => true
-        case _ => false
-      }
+    case LogPlace.InLog(_, name) => LogFileName(name).isSmall
     case _ => false
   }
 
@@ -119,10 +114,13 @@ class OverlayFileSystem extends FileSystem {
           }
         case LogPlace.InLog(log, name) =>
           view(log).locate(name).orElse(takenCheckpoint(path, LogFileName(name)))
-        case LogPlace.DeepInLog(_, LogFileName.SidecarFolder, base) =>
-          status(base).orElse(takenCheckpoint(path, LogFileName.Checkpoint(chain.pin + 1)))
-        case LogPlace.DeepInLog(_, top, base) if LogFileName(top) != LogFileName.Hidden =>
-          status(base)
+        case LogPlace.DeepInLog(log, LogFileName.SidecarFolder, base) =>
+          status(chain.deep(log, base)).orElse(takenCheckpoint(
+            path,
+            LogFileName.Checkpoint(chain.pin + 1)
+          ))
+        case LogPlace.DeepInLog(log, top, base) if LogFileName(top) != LogFileName.Hidden =>
+          status(chain.deep(log, base))
         case _: LogPlace.DeepInLog => None
       }
     }.map(OverlayStatus(_, path))
@@ -341,8 +339,9 @@ class OverlayFileSystem extends FileSystem {
     case LogPlace.Data(base) => base
     case LogPlace.Log(log) => log
     case LogPlace.InLog(log, name) => view(log).whereabouts(name).getOrElse(throw notFound(path))
-    case LogPlace.DeepInLog(_, top, base) =>
-      if (LogFileName(top) == LogFileName.Hidden || chain.pin < 0) throw notFound(path) else base
+    case LogPlace.DeepInLog(log, top, base) =>
+      if (LogFileName(top) == LogFileName.Hidden || chain.pin < 0) throw notFound(path)
+      else chain.deep(log, base)
   }
 
   private def placeOf(path: Path): LogPlace = {

@@ -11,21 +11,36 @@ import io.lakestep.log.TableRef
  * `pin` (-1: nothing of it), then the staged commits of each segment.
  *
  * A chain without segments is a fixed, read-only state of the table.
+ *
+ * @param kept the copy of the base log that is read in its place
  */
-final case class Chain(pin: Long, segments: Vector[String]) {
+final case class Chain(pin: Long, segments: Vector[String], kept: Option[String] = None) {
   require(pin >= -1, s"A pin is a version or -1, not $pin")
-  segments.foreach(s => require(Chain.isSegment(s), s"Not a name for a log segment: $s"))
+  (segments ++ kept).foreach(s => require(Chain.isSegment(s), s"Not a name for a log segment: $s"))
 
   /** The chain as the authority of an overlay URI: `<pin>` or `<pin>.<segment>…`; -1 is `new`. */
-  def text: String =
-    ((if (pin == -1) Chain.NoBase else pin.toString) +: segments).mkString(".")
+  def text: String = {
+    val base = if (pin == -1) Chain.NoBase else pin.toString
+    (base +: (kept.map(Chain.Kept + _).toVector ++ segments)).mkString(".")
+  }
 
   def isReadOnly: Boolean = segments.isEmpty
+
+  /** The folder with the log up to the pin. */
+  private[overlay] def below(log: Path): Path = kept.fold(log)(StagingFolder.kept(log, _))
+
+  /** A file of a folder in the log, or in its copy. */
+  private[overlay] def deep(log: Path, file: Path): Path =
+    if (kept.isEmpty) file
+    else new Path(below(log), file.toUri.getPath.drop(log.toUri.getPath.length + 1))
 }
 
 object Chain {
 
   private val NoBase = "new"
+
+  /** Before the name of a copy; no segment's name begins so. */
+  private val Kept = "kept-"
 
   /** Lower case only: Hadoop compares the authorities of URIs without regard to case. */
   private def isSegment(text: String): Boolean = text.matches("[a-z0-9_-]+")
@@ -38,7 +53,9 @@ object Chain {
       case digits if digits.matches("0|[1-9][0-9]*") => digits.toLongOption
       case _ => None
     }
-    pin.filter(_ => parts.tail.forall(isSegment)).map(Chain(_, parts.tail))
+    val (kept, segments) = parts.tail.span(_.startsWith(Kept))
+    pin.filter(_ => parts.tail.forall(isSegment) && kept.size <= 1)
+      .map(Chain(_, segments, kept.headOption.map(_.stripPrefix(Kept))))
   }
 }
 
@@ -77,6 +94,9 @@ object OverlayPath {
   /** The same for a text as a user types it, which may be no path at all. */
   def isOverlay(path: String): Boolean =
     path.regionMatches(true, 0, s"$Scheme:", 0, Scheme.length + 1)
+
+  /** Whether it is a state of a table that nobody changes, which belongs to no transaction. */
+  def isFixed(path: Path): Boolean = find(path).exists(_.chain.isReadOnly)
 
   /**
    * The overlay path that `path` writes out.

@@ -5,7 +5,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
-import io.lakestep.log.LogFileName
+import io.lakestep.log.{LogFileName, TableRef}
 import io.lakestep.storage.TemporaryFiles
 
 /** Where the staged commits of a segment on one table are kept. */
@@ -38,6 +38,10 @@ object StagingFolder {
         throw unclear
     }
   }
+
+  /** `<table>/_delta_log/_lakestep/kept/<copy>`: a copy of what a version needs of the log. */
+  def kept(log: Path, copy: String): Path =
+    new Path(new Path(new Path(log, TemporaryFiles.OwnFolder), TableRef.Kept), copy)
 
   /** No staged commit's name stands before it. */
   private[overlay] val First: String = LogFileName.commitName(0)

@@ -40,6 +40,9 @@ final class Timeline(
   private val checkpoints = new Checkpoints(store, s"$root/checkpoints")
   protected val history: History =
     new History(store, s"$root/history", interval, atOnce, n => store.get(entryFile(n)))
+
+  /** The named snapshots of the database, and what VACUUM cuts. */
+  val snapshots: NamedSnapshots = new NamedSnapshots(store, root, atOnce, putOnce)
   private val cache = new AtomicReference(TimelineView.from(TimelineSnapshot.empty, interval))
   private val knownId = new AtomicReference(Option.empty[String])
 
@@ -334,7 +337,7 @@ final class Timeline(
   /** Where the temporary files of stores stand, for the timeline's own files. */
   def temporary: Vector[String] =
     (Vector(root, folder, s"$root/transactions", s"$root/makings", s"$root/checkpoints") ++
-      history.folders).map(f =>
+      history.folders ++ snapshots.folders).map(f =>
       s"$f/tmp"
     )
 

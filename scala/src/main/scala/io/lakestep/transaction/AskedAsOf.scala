@@ -21,6 +21,10 @@ object AskedAsOf {
       AsOf.Version(text.toLongOption.getOrElse(throw invalid(text)))
   }
 
+  final case class Snapshot(name: String) extends AskedAsOf {
+    override def in(session: SparkSession): AsOf = AsOf.Named(name)
+  }
+
   /** Without a zone it is of that of the session. */
   final case class Timestamp(text: String) extends AskedAsOf {
     override def in(session: SparkSession): AsOf = {

@@ -45,7 +45,7 @@ object Lifecycle {
    * Condition: LAKESTEP_TRANSACTION_ALREADY_ACTIVE.
    */
   def forgetBatches(session: SparkSession, query: String): Option[AppliedBatch] = {
-    Transactions.open(session).foreach(open => throw alreadyActive(open))
+    Transactions.refuseOpen(session)
     Databases.of(session).batch(query).map { applied =>
       val forgets = Some(BatchKey(query, None))
       val own =
@@ -54,9 +54,6 @@ object Lifecycle {
       applied
     }
   }
-
-  private def alreadyActive(open: Transaction) =
-    Errors("LAKESTEP_TRANSACTION_ALREADY_ACTIVE", "transaction" -> open.id)
 
   /** For a statement of `user` that is a transaction by itself, in a clone of the session. */
   private[lakestep] def beginFor(user: SparkSession, own: SparkSession): Transaction = {
@@ -73,7 +70,7 @@ object Lifecycle {
       labels: Labels = Labels.none,
       asOf: Option[AsOf] = None): Transaction =
     Transactions.beginning(session)(Transactions.state(session) match {
-      case SessionState.Open(open) => throw alreadyActive(open)
+      case SessionState.Open(open) => throw Transactions.alreadyActive(open)
       case SessionState.Failed(failed) =>
         throw Errors("LAKESTEP_TRANSACTION_FAILED", "transaction" -> failed.id)
       case SessionState.Idle =>

@@ -86,7 +86,7 @@ abstract class MetTables private[transaction] (
     pinned(canonical, conf).map(meet(canonical, _))
 
   private def meet(canonical: Path, pin: Pin): TransactionTable = {
-    val overlay = OverlayPath(Chain(pin.version, Vector(id)), canonical).toPath
+    val overlay = OverlayPath(Chain(pin.version, Vector(id), pin.kept), canonical).toPath
     val table = new TransactionTable(canonical, pin, overlay)
     if (tables.values.exists(_.pinned.mayBeOfOneLog(pin))) staging.stopRemembering()
     tables.put(canonical.toString, table)

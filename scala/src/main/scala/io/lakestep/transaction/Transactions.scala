@@ -129,6 +129,12 @@ object Transactions {
     case _ => false
   }
 
+  /** Condition: LAKESTEP_TRANSACTION_ALREADY_ACTIVE. */
+  def refuseOpen(session: SparkSession): Unit = open(session).foreach(t => throw alreadyActive(t))
+
+  private[transaction] def alreadyActive(open: Transaction): Throwable =
+    Errors("LAKESTEP_TRANSACTION_ALREADY_ACTIVE", "transaction" -> open.id)
+
   def permitsVacuum(session: SparkSession): Boolean = state(session) match {
     case SessionState.Open(transaction) => transaction.permitsVacuum
     case _ => false

@@ -58,6 +58,9 @@ final class HaltingObserver extends CommitSteps {
   override def rolledBack(entry: CommitEntry, end: RolledBack): Unit = reached("rolledBack")
   override def beforeNames(entry: CommitEntry): Unit = reached("beforeNames")
   override def namesMade(entry: CommitEntry): Unit = reached("namesMade")
+  override def snapshotPut(name: String): Unit = reached("snapshotPut")
+  override def cutPut(tablePath: TableRef): Unit = reached("cutPut")
+  override def logCopied(tablePath: TableRef): Unit = reached("logCopied")
   override def beforeCleanUp(transaction: String): Unit = reached("beforeCleanUp")
 }
 

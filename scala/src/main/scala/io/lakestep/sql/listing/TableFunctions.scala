@@ -17,6 +17,9 @@ object TableFunctions {
     add(extensions, "lakestep_table_versions('table')") { case Seq(table: UTF8String) =>
       VersionsListing.of(SparkSession.active, table.toString)
     }
+    add(extensions, "lakestep_held('table')") { case Seq(table: UTF8String) =>
+      HeldListing(VersionsListing.of(SparkSession.active, table.toString).table)
+    }
     add(extensions, "lakestep_changes(from_entry, to_entry)") {
       case Seq(Whole(from), Whole(to)) => ChangesListing(KeyRange(from, to))
     }

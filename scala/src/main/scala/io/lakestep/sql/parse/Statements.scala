@@ -12,14 +12,15 @@ import org.apache.spark.sql.catalyst.util.SparkParserUtils
 import io.lakestep.Errors
 import io.lakestep.commit.{IsolationLevel, TransactionModes}
 import io.lakestep.sql.command.{
-  AssertStatement, BeginTransaction, BlockEnd, CommitTransaction, DescribeTransaction,
-  ExplainConflict, ForgetBatchKeys, Recover, ReleaseSavepoint, RollbackToSavepoint,
-  RollbackTransaction, SetSavepoint, SetTransaction, ShowAssertions, ShowDroppedTables,
-  ShowTimeline, ShowTransactions, UndropTable, VacuumDroppedTables, VacuumTransactions
+  AssertStatement, BeginTransaction, BlockEnd, CommitTransaction, CreateSnapshot,
+  DescribeTransaction, DropSnapshot, ExplainConflict, ForgetBatchKeys, Recover, ReleaseSavepoint,
+  RollbackToSavepoint, RollbackTransaction, SetSavepoint, SetTransaction, ShowAssertions,
+  ShowDroppedTables, ShowSnapshots, ShowTimeline, ShowTransactions, UndropTable,
+  VacuumDroppedTables, VacuumTransactions
 }
 import io.lakestep.sql.parser.{LakestepSqlBaseVisitor, LakestepSqlLexer, LakestepSqlParser}
 import io.lakestep.sql.parser.LakestepSqlParser._
-import io.lakestep.timeline.Labels
+import io.lakestep.timeline.{Labels, NamedSnapshots}
 import io.lakestep.transaction.{AskedAsOf, AskedBatch}
 
 /** What a text is to Lakestep. */
@@ -183,6 +184,28 @@ private[sql] object Statements {
     override def visitShowAssertions(ctx: ShowAssertionsContext): ParsedText =
       Ours(ShowAssertions())
 
+    override def visitCreateSnapshot(ctx: CreateSnapshotContext): ParsedText = {
+      val name = snapshot(ctx.name)
+      if (!NamedSnapshots.isName(name))
+        throw Errors("LAKESTEP_SNAPSHOT_NAME_INVALID", "snapshot" -> name)
+      Ours(
+        CreateSnapshot(
+          name,
+          Option(ctx.asOf).map(asOf),
+          Option(ctx.days).map { days =>
+            days.getText.toLongOption.filter(d => d > 0 && d < 100000)
+              .getOrElse(throw Errors("LAKESTEP_SNAPSHOT_DAYS_INVALID", "days" -> days.getText))
+          },
+          Option(ctx.comment).map(text)
+        )
+      )
+    }
+
+    override def visitDropSnapshot(ctx: DropSnapshotContext): ParsedText =
+      Ours(DropSnapshot(snapshot(ctx.name), ifExists = ctx.EXISTS != null))
+
+    override def visitShowSnapshots(ctx: ShowSnapshotsContext): ParsedText = Ours(ShowSnapshots())
+
     override def visitForgetBatchKeys(ctx: ForgetBatchKeysContext): ParsedText =
       Ours(ForgetBatchKeys(text(ctx.query)))
 
@@ -202,12 +225,17 @@ private[sql] object Statements {
           )
         },
         Option(ctx.labels).fold(Labels.none)(labels),
-        Option(ctx.asOf).map { at =>
-          if (at.time == null) AskedAsOf.Version(at.number.getText)
-          else AskedAsOf.Timestamp(text(at.time))
-        }
+        Option(ctx.asOf).map(asOf)
       )
     }
+
+    private def asOf(ctx: AsOfContext): AskedAsOf =
+      if (ctx.number != null) AskedAsOf.Version(ctx.number.getText)
+      else if (ctx.time != null) AskedAsOf.Timestamp(text(ctx.time))
+      else AskedAsOf.Snapshot(snapshot(ctx.snapshot))
+
+    private def snapshot(ctx: SnapshotNameContext): String =
+      Option(ctx.STRING).fold(named(ctx.identifier))(literal => text(literal.getSymbol))
 
     private def labels(ctx: LabelsContext): Labels = {
       val tags = Option(ctx.tags).toSeq.flatMap(_.tag.asScala)

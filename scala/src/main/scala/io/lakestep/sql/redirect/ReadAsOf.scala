@@ -15,10 +15,11 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 import io.lakestep.Errors
 import io.lakestep.catalog.PastTables
+import io.lakestep.commit.AsOf
 
 /**
- * Reads tables in a version of the database: `t VERSION AS OF 'db:42'`, `FOR SYSTEM_VERSION AS OF`, and the
- * option `lakestepVersion` of a reader. It becomes the version of the table, which Delta reads.
+ * Reads tables in a version of the database: `t VERSION AS OF 'db:42'` or `'snapshot:eoy'`, `FOR SYSTEM_VERSION
+ * AS OF`, and the option `lakestepVersion` of a reader: `42` or `snapshot:eoy`. It becomes the version of the table, which Delta reads.
  */
 final case class ReadAsOf(session: SparkSession) extends Rule[LogicalPlan] {
   import ReadAsOf._
@@ -27,8 +28,8 @@ final case class ReadAsOf(session: SparkSession) extends Rule[LogicalPlan] {
     AnalysisHelper.allowInvokingTransformsInAnalyzer {
       plan.transformDownWithSubqueries {
         case travel: RelationTimeTravel =>
-          (travel.relation, travel.version.flatMap(databaseVersion)) match {
-            case (relation: UnresolvedRelation, Some(number)) => at(relation, number)
+          (travel.relation, travel.version.flatMap(ofDatabase)) match {
+            case (relation: UnresolvedRelation, Some(asOf)) => at(relation, asOf)
             case _ => travel
           }
         case relation: UnresolvedRelation if option(relation.options).isDefined =>
@@ -36,33 +37,36 @@ final case class ReadAsOf(session: SparkSession) extends Rule[LogicalPlan] {
             .filterNot(_._1.equalsIgnoreCase(VersionOption))
           at(
             relation.copy(options = new CaseInsensitiveStringMap(others.asJava)),
-            number(option(relation.options).mkString)
+            asked(option(relation.options).mkString)
           )
         case source: UnresolvedDataSource
             if source.options.contains(VersionOption) &&
               DeltaSourceUtils.isDeltaDataSourceName(source.format) =>
           val path = source.paths.headOption.orElse(source.options.get("path")).getOrElse("")
-          val asked = number(source.options(VersionOption))
-          val past = PastTables(session, Seq("delta", path), asked)
-          val others = source.options.originalMap.filterNot(_._1.equalsIgnoreCase(VersionOption))
-          source.copy(options =
-            CaseInsensitiveMap(others + ("versionAsOf" -> past.version.toString))
-          )
+          val past =
+            PastTables(session, Seq("delta", path), asked(source.options(VersionOption)))
+          val others = source.options.originalMap.filterNot { case (key, _) =>
+            key.equalsIgnoreCase(VersionOption) || key.equalsIgnoreCase("path")
+          }
+          RedirectTables.done(source.copy(
+            paths = Seq(past.name.last),
+            options = CaseInsensitiveMap(others + ("versionAsOf" -> past.version.toString))
+          ))
       }
     }
 
-  private def at(relation: UnresolvedRelation, number: Long): LogicalPlan =
+  private def at(relation: UnresolvedRelation, asOf: AsOf): LogicalPlan =
     if (relation.isStreaming)
       throw Errors(
         "LAKESTEP_AS_OF_NOT_FOUND",
-        "asked" -> s"VERSION $number",
+        "asked" -> asOf.toString,
         "reason" -> "a stream reads what is new"
       )
     else if (session.sessionState.catalog.isTempView(relation.multipartIdentifier))
       // Spark says that it cannot.
-      RelationTimeTravel(relation, None, Some(number.toString))
+      RelationTimeTravel(relation, None, Some(asOf.toString))
     else {
-      val past = PastTables(session, relation.multipartIdentifier, number)
+      val past = PastTables(session, relation.multipartIdentifier, asOf)
       val travel = RelationTimeTravel(
         relation.copy(multipartIdentifier = past.name),
         None,
@@ -79,14 +83,24 @@ object ReadAsOf {
   /** The option of a DataFrameReader. */
   val VersionOption = "lakestepVersion"
 
-  private val Prefix = "db:"
+  private val Version = "(?i)db:(.*)".r
+  private val Snapshot = "(?i)snapshot:(.*)".r
 
   private def option(options: CaseInsensitiveStringMap) = Option(options.get(VersionOption))
 
-  /** The number of a version of the database, where it is one and not a table's. */
-  private def databaseVersion(text: String): Option[Long] =
-    Option.when(text.toLowerCase.startsWith(Prefix))(number(text.drop(Prefix.length)))
+  /** A state of the database, where it is one and not a version of the table. */
+  private def ofDatabase(text: String): Option[AsOf] = text match {
+    case Version(_) | Snapshot(_) => Some(asked(text))
+    case _ => None
+  }
 
-  private def number(text: String): Long =
-    text.trim.toLongOption.getOrElse(throw Errors("LAKESTEP_AS_OF_INVALID", "asked" -> text))
+  private def asked(text: String): AsOf = text.trim match {
+    case Snapshot(name) => AsOf.Named(name.trim)
+    case Version(number) => version(number, text)
+    case number => version(number, text)
+  }
+
+  private def version(number: String, text: String): AsOf = AsOf.Version(
+    number.trim.toLongOption.getOrElse(throw Errors("LAKESTEP_AS_OF_INVALID", "asked" -> text))
+  )
 }

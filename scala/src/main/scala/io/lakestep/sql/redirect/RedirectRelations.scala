@@ -60,6 +60,7 @@ final case class RedirectRelations(session: SparkSession) extends Rule[LogicalPl
 
   private def redirect(leaf: LogicalPlan): LogicalPlan = OverlayRelation.table(leaf) match {
     case None => leaf
+    case Some((path, _)) if OverlayPath.isFixed(path) => leaf
     case Some((path, options)) =>
       val base = if (OverlayPath.isOverlay(path)) OverlayPath.parse(path).base else path
       def conf = session.sessionState.newHadoopConfWithOptions(options)

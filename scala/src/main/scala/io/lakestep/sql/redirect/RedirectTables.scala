@@ -156,7 +156,8 @@ object RedirectTables {
 
   private def isDone(node: LogicalPlan): Boolean = node.getTagValue(Done).isDefined
 
-  private def done(node: LogicalPlan): LogicalPlan = {
+  /** Not to be redirected any more. */
+  private[redirect] def done(node: LogicalPlan): LogicalPlan = {
     node.setTagValue(Done, ())
     node
   }

@@ -71,7 +71,8 @@ private[sql] trait StatementRoot extends UnaryExecNode with ReadsTables {
   }
 
   /** Data that Spark caches is read, and judged, by the statements that use it. */
-  private def judged: Set[Path] = if (InternalClones.contains(client)) Set.empty else tables
+  private def judged: Set[Path] =
+    if (InternalClones.contains(client)) Set.empty else tables.filterNot(OverlayPath.isFixed)
 
   protected def shown(path: Path): String =
     if (OverlayPath.isOverlay(path)) OverlayPath.parse(path).base.toString else path.toString
@@ -217,10 +218,11 @@ final case class StatementStrategy(session: SparkSession) extends SparkStrategy 
       case _ => commands.nonEmpty && Transactions.isOpen(session)
     }
     val tables = NoteStatementTables.of(root)
-    if (tables.isEmpty && !isStatement) Nil
+    val run = SparingVacuum.in(root)
+    if (tables.isEmpty && !isStatement && (run eq root)) Nil
     else if (commands.isEmpty) planned(root)(queryOf(tables))
     else
-      planned(root)(
+      planned(run)(
         CommandStatementExec(_, tables, isStatement, session, StatementTag.redoable(root))
       )
   }

@@ -9,10 +9,10 @@ import io.lakestep.commit.TransactionModes
 import io.lakestep.timeline.Labels
 import io.lakestep.transaction.AskedAsOf
 import io.lakestep.sql.command.{
-  AssertStatement, BeginTransaction, BlockEnd, CommitTransaction, DescribeTransaction,
-  ExplainConflict, ForgetBatchKeys, Recover, ReleaseSavepoint, RollbackToSavepoint,
-  RollbackTransaction, SetSavepoint, SetTransaction, ShowAssertions, ShowTimeline, ShowTransactions,
-  VacuumTransactions
+  AssertStatement, BeginTransaction, BlockEnd, CommitTransaction, CreateSnapshot,
+  DescribeTransaction, DropSnapshot, ExplainConflict, ForgetBatchKeys, Recover, ReleaseSavepoint,
+  RollbackToSavepoint, RollbackTransaction, SetSavepoint, SetTransaction, ShowAssertions,
+  ShowSnapshots, ShowTimeline, ShowTransactions, VacuumTransactions
 }
 
 /** The texts of `sql-grammar/statements`, each parsed as its file says. */
@@ -30,17 +30,19 @@ class GrammarSuite extends AnyFunSuite {
     labels.comment.map(c => s"saying $c").toSeq ++
       labels.tags.toSeq.sorted.map { case (key, value) => s"$key=$value" }
 
+  private def past(asOf: AskedAsOf): String = asOf match {
+    case AskedAsOf.Version(number) => s"as of version $number"
+    case AskedAsOf.Timestamp(time) => s"as of $time"
+    case AskedAsOf.Snapshot(name) => s"as of snapshot $name"
+  }
+
   private def shown(text: String): String =
     try
       Statements.parse(text) match {
         case ParsedText.PassThrough => "pass through"
         case ParsedText.Ours(BeginTransaction(name, said, batch, labels, asOf)) =>
           val asked = batch.map(b => s"batch ${b.number} of ${b.query.getOrElse("this query")}")
-          val past = asOf.map {
-            case AskedAsOf.Version(number) => s"as of version $number"
-            case AskedAsOf.Timestamp(time) => s"as of $time"
-          }
-          val parts = name.toSeq ++ modes(said) ++ past ++ asked ++ shown(labels)
+          val parts = name.toSeq ++ modes(said) ++ asOf.map(past) ++ asked ++ shown(labels)
           ("begin" +: parts).mkString(" ")
         case ParsedText.Ours(AssertStatement(text, noRows, name, message, isImmediate)) =>
           val kind = if (noRows) "assert no rows" else "assert"
@@ -66,6 +68,12 @@ class GrammarSuite extends AnyFunSuite {
         case ParsedText.Ours(SetSavepoint(name)) => s"savepoint $name"
         case ParsedText.Ours(RollbackToSavepoint(name)) => s"rollback to $name"
         case ParsedText.Ours(ReleaseSavepoint(name)) => s"release $name"
+        case ParsedText.Ours(CreateSnapshot(name, asOf, days, comment)) =>
+          (Seq("create snapshot", name) ++ asOf.map(past) ++ days.map(d => s"for $d days") ++
+            comment.map("saying " + _)).mkString(" ")
+        case ParsedText.Ours(DropSnapshot(name, ifExists)) =>
+          s"drop snapshot $name${if (ifExists) " if exists" else ""}"
+        case ParsedText.Ours(ShowSnapshots()) => "show snapshots"
         case ParsedText.Ours(other) => other.toString
         case ParsedText.Atomic(script) =>
           // In its place, so that Spark tells the places of errors.

@@ -1,0 +1,51 @@
+package io.lakestep.commit
+
+import io.lakestep.{Errors, Json}
+import io.lakestep.log.TableRef
+import io.lakestep.storage.{ObjectStores, PutOutcome}
+
+/**
+ * A copy of what one version of a table needs of its log, made for a named snapshot: plain writers clean
+ * logs up, without any VACUUM.
+ *
+ * @param copy the name of its folder
+ */
+final case class KeptLog(snapshot: String, version: Long, copy: String)
+
+private[commit] object KeptLogs {
+
+  /** The copy that counts. It is whole: the file that names it is put when all others are there. */
+  def find(stores: ObjectStores, table: TableRef, snapshot: String): Option[KeptLog] = {
+    val file = table.kept(snapshot)
+    stores.forPath(table.uri).get(file).map { bytes =>
+      val node = Json.parse(bytes)
+      val (version, copy) = (node.path("version"), node.path("copy").asText)
+      if (!version.isIntegralNumber || !copy.matches("[0-9a-f]{32}")) throw Errors(
+        "LAKESTEP_LOG_CORRUPT",
+        "file" -> file,
+        "reason" -> "it names no copy"
+      )
+      KeptLog(snapshot, version.asLong, copy)
+    }
+  }
+
+  /** Says that a copy is whole; the first one counts. */
+  def put(stores: ObjectStores, table: TableRef, kept: KeptLog): Boolean = {
+    val node = Json.obj().put("snapshot", kept.snapshot).put("version", kept.version)
+      .put("copy", kept.copy)
+    val file = table.kept(kept.snapshot)
+    stores.forPath(table.uri).putIfAbsent(file, (Json.text(node) + "\n").getBytes("UTF-8")) match {
+      case PutOutcome.Created => true
+      case PutOutcome.AlreadyExists => false
+      case PutOutcome.Unknown(cause) => throw cause
+    }
+  }
+
+  /** Of a snapshot that is dropped: first what names the copy. */
+  def delete(stores: ObjectStores, table: TableRef, snapshot: String): Unit =
+    find(stores, table, snapshot).foreach { kept =>
+      val store = stores.forPath(table.uri)
+      store.delete(table.kept(snapshot))
+      store.deleteFolder(table.keptCopy(kept.copy))
+    }
+}

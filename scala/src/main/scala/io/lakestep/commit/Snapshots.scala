@@ -1,0 +1,214 @@
+package io.lakestep.commit
+
+import scala.util.control.NonFatal
+
+import io.lakestep.{Errors, LakestepException}
+import io.lakestep.log.TableRef
+import io.lakestep.timeline.{CommitEntry, Cut, NamedSnapshot, SnapshotTable}
+
+/** What CREATE SNAPSHOT asks for. Without `asOf` it is the newest state. */
+final case class SnapshotRequest(
+    name: String,
+    asOf: Option[AsOf],
+    retainMs: Option[Long],
+    comment: Option[String],
+    user: String,
+    application: String)
+
+/** Why a file stays that no version of a table names any more: a snapshot, or an open transaction. */
+sealed trait Holder
+
+object Holder {
+  final case class OfSnapshot(snapshot: NamedSnapshot, table: SnapshotTable) extends Holder
+
+  /** What was removed since it began, and what it has staged. */
+  final case class OfTransaction(id: String, sinceMs: Long) extends Holder
+}
+
+/** Named snapshots: makes and drops them, and tells VACUUM what they hold. */
+final class Snapshots private[commit] (env: Environment, pins: Pins, helping: Helping) {
+  import env.{clock, ids, observer, stores, timeline}
+
+  /**
+   * Step 18. Conditions: LAKESTEP_SNAPSHOT_EXISTS, LAKESTEP_SNAPSHOT_CUT, LAKESTEP_AS_OF_NOT_FOUND.
+   */
+  def create(request: SnapshotRequest): NamedSnapshot = {
+    val now = clock.nowMs()
+    val name = AsOf.lowered(request.name)
+    timeline.id
+    for (old <- timeline.snapshots.find(name))
+      if (old.isExpired(now)) drop(old) else throw exists(request.name)
+    val view = helping.all()._2
+    val at = request.asOf.fold(ReadPoint(view.finished, view.snapshot, now))(
+      AsOf.point(_, timeline, view.finished, now)
+    )
+    val (missing, tables) = pinned(at).partitionMap(identity)
+    val snapshot = NamedSnapshot(
+      name,
+      ids.nextHex(),
+      at.entry,
+      at.notAfterMs,
+      now,
+      request.user,
+      request.application,
+      request.comment,
+      request.retainMs.map(now + _),
+      tables.sortBy(_.path.uri),
+      missing.sortBy(_.uri)
+    )
+    if (!timeline.snapshots.create(snapshot)) throw exists(request.name)
+    observer.snapshotPut(snapshot.name)
+    for (table <- cut(snapshot)) {
+      drop(snapshot)
+      throw Errors(
+        "LAKESTEP_SNAPSHOT_CUT",
+        "snapshot" -> request.name,
+        "table" -> table.path.uri,
+        "version" -> table.version.toString
+      )
+    }
+    snapshot
+  }
+
+  /** The one of that name, without regard to case, if there is one. */
+  def find(name: String): Option[NamedSnapshot] =
+    if (timeline.existingId.isEmpty) None else timeline.snapshots.find(AsOf.lowered(name))
+
+  /** Those of the timeline, also where nothing is kept for them any more. */
+  def all(): Vector[NamedSnapshot] =
+    if (timeline.existingId.isEmpty) Vector.empty else timeline.snapshots.all()
+
+  /** The copy of a table's log that was made for a snapshot. */
+  def kept(snapshot: NamedSnapshot, table: SnapshotTable): Option[KeptLog] =
+    KeptLogs.find(stores, table.path, snapshot.id)
+
+  /**
+   * Makes a copy count whose files are there; once there is another one, or the snapshot is dropped, it
+   * deletes its folder.
+   *
+   * @param files their paths
+   */
+  def keep(
+      snapshot: NamedSnapshot,
+      table: SnapshotTable,
+      copy: String,
+      files: Seq[String]): Unit = {
+    val store = stores.forPath(table.path.uri)
+    files.foreach(store.sync)
+    if (!KeptLogs.put(stores, table.path, KeptLog(snapshot.id, table.version, copy)))
+      store.deleteFolder(table.path.keptCopy(copy))
+    if (!find(snapshot.name).exists(_.id == snapshot.id))
+      KeptLogs.delete(stores, table.path, snapshot.id)
+    observer.logCopied(table.path)
+  }
+
+  /** The id of a table's log, if it is of this timeline. */
+  def logOf(table: TableRef): Option[String] =
+    Bindings.read(stores, table).filter(b => timeline.existingId.contains(b.timeline)).map(_.log)
+
+  /** Ends it, and then deletes the copies of logs that were made for it. */
+  def drop(snapshot: NamedSnapshot): Unit = {
+    timeline.snapshots.drop(snapshot, clock.nowMs())
+    env.inParallel(snapshot.tables) { table =>
+      try KeptLogs.delete(stores, table.path, snapshot.id)
+      catch { case NonFatal(_) => () }
+    }
+    ()
+  }
+
+  /** Those that still hold something; the ones that are expired are dropped. */
+  def live(): Vector[NamedSnapshot] =
+    if (timeline.existingId.isEmpty) Vector.empty
+    else {
+      val now = clock.nowMs()
+      val (expired, live) = timeline.snapshots.all().partition(_.isExpired(now))
+      expired.foreach(drop)
+      live
+    }
+
+  /**
+   * What VACUUM has to leave of a table of this timeline. That it is about to cut is known to all before
+   * this returns.
+   *
+   * @param beforeMs what was removed before is cut
+   * @param own the transaction that cuts, if one does
+   */
+  def cutting(
+      log: String,
+      table: TableRef,
+      head: Long,
+      beforeMs: Long,
+      own: Option[String]): Vector[Holder] = {
+    timeline.snapshots.putCut(Cut(log, table, head, beforeMs, clock.nowMs()))
+    observer.cutPut(table)
+    timeline.snapshots.tidy(log)
+    holders(log, own)
+  }
+
+  def holders(log: String, own: Option[String]): Vector[Holder] = {
+    val snapshots = for {
+      snapshot <- live()
+      table <- snapshot.tables if table.log == log
+    } yield Holder.OfSnapshot(snapshot, table)
+    // By the store's clock, as the times of data files are.
+    val open = timeline.allRequested.removedAll(own).toVector.map { case (id, file) =>
+      Holder.OfTransaction(id, file.modifiedMs)
+    }
+    snapshots ++ open
+  }
+
+  private def pinned(at: ReadPoint): Vector[Either[TableRef, SnapshotTable]] = {
+    val dropped = at.base.names.dropped.flatMap(_.table.path).toSet
+    val logs = at.base.logs.toVector
+      .filter { case (_, state) => state.mark.isDefined && !dropped(state.path) }
+    env.inParallel(logs) { case (log, state) =>
+      try {
+        val pin = pins(at, state.path, notBelow = -1, reader = "")
+        // Another table is at the path now.
+        if (pin.log.contains(log)) Right(SnapshotTable(log, state.path, pin.version))
+        else Left(state.path)
+      } catch {
+        case e: LakestepException if Snapshots.Missing(e.getCondition) => Left(state.path)
+      }
+    }
+  }
+
+  /** A table of which something was deleted that the snapshot needs, or is about to be. */
+  private def cut(snapshot: NamedSnapshot): Option[SnapshotTable] = {
+    val cuts = env.inParallel(snapshot.tables)(t => t -> timeline.snapshots.cutsOf(t.log))
+    val byVacuum = cuts.collectFirst {
+      case (table, found) if found.exists(isHit(_, table)) => table
+    }
+    byVacuum.orElse {
+      timeline.refresh()
+      val purged = timeline.since(snapshot.entry).map(_.entry)
+        .collect { case c: CommitEntry => c.purges.map(_.path) }.flatten.toSet
+      snapshot.tables.find(t => purged(t.path))
+    }
+  }
+
+  /** Whether a file may be gone that the version has and the head, when it was cut, did not have. */
+  private def isHit(cut: Cut, table: SnapshotTable): Boolean = table.version < cut.head && {
+    val log = env.log(table.path)
+    val next = Pins.timeOf(log, log.tail(table.version + 1), table.version + 1)
+    !next.exists(_ - Snapshots.SkewMs >= cut.beforeMs)
+  }
+
+  private def exists(name: String) = Errors("LAKESTEP_SNAPSHOT_EXISTS", "snapshot" -> name)
+}
+
+private object Snapshots {
+
+  /** A writer notes when it removed a file by its own clock, and before it commits. */
+  private val SkewMs = 3600000L
+
+  /** That a table cannot be read at a point, and others can. */
+  private val Missing = Set(
+    "LAKESTEP_NOT_A_TABLE",
+    "LAKESTEP_NOT_THERE_AS_OF",
+    "LAKESTEP_SNAPSHOT_GONE",
+    "LAKESTEP_TABLE_OVERWRITTEN",
+    "LAKESTEP_TABLE_OF_ANOTHER_TIMELINE",
+    "LAKESTEP_TABLE_IS_A_COPY"
+  )
+}

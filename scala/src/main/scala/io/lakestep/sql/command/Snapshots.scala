@@ -1,0 +1,97 @@
+package io.lakestep.sql.command
+
+import java.sql.Timestamp
+import java.util.concurrent.TimeUnit
+
+import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.types.{ArrayType, IntegerType, LongType, StringType, TimestampType}
+
+import io.lakestep.Errors
+import io.lakestep.commit.SnapshotRequest
+import io.lakestep.timeline.{NamedSnapshot, SnapshotTable}
+import io.lakestep.transaction.{AskedAsOf, Databases, KeptCopies, Transactions}
+
+private[sql] object SnapshotRow {
+
+  val columns: Seq[Attribute] = Columns(
+    "snapshot" -> StringType,
+    "version" -> LongType,
+    "as_of" -> TimestampType,
+    "created_at" -> TimestampType,
+    "user" -> StringType,
+    "comment" -> StringType,
+    "retain_until" -> TimestampType,
+    "tables" -> IntegerType,
+    "missing" -> ArrayType(StringType),
+    "state" -> StringType
+  )
+
+  /** @param risks the tables without a copy of their log, each with the reason */
+  def apply(s: NamedSnapshot, risks: Seq[(SnapshotTable, Throwable)]): Row = Row(
+    s.name,
+    s.entry,
+    new Timestamp(s.timeMs),
+    new Timestamp(s.createdMs),
+    s.user,
+    s.comment.orNull,
+    s.retainUntilMs.map(new Timestamp(_)).orNull,
+    s.tables.size,
+    s.missing.map(_.uri),
+    if (risks.isEmpty) "KEPT"
+    else "AT RISK: " + risks.map { case (t, why) => s"${t.path.uri}: ${why.getMessage}" }
+      .mkString("; ")
+  )
+}
+
+/** `CREATE SNAPSHOT`: gives a state of the database a name, and keeps what it needs. */
+final case class CreateSnapshot(
+    name: String,
+    asOf: Option[AskedAsOf],
+    retainDays: Option[Long],
+    comment: Option[String])
+    extends TransactionCommand {
+
+  override val output: Seq[Attribute] = SnapshotRow.columns
+
+  override def run(session: SparkSession): Seq[Row] = {
+    Transactions.refuseOpen(session)
+    val snapshot = Databases.of(session).snapshots.create(
+      SnapshotRequest(
+        name,
+        asOf.map(_.in(session)),
+        retainDays.map(TimeUnit.DAYS.toMillis),
+        comment,
+        session.sparkContext.sparkUser,
+        session.sparkContext.applicationId
+      )
+    )
+    Seq(SnapshotRow(snapshot, KeptCopies.make(session, snapshot)))
+  }
+}
+
+/** `DROP SNAPSHOT`: what only it needs may be deleted from then on. */
+final case class DropSnapshot(name: String, ifExists: Boolean) extends TransactionCommand {
+
+  override val output: Seq[Attribute] = Nil
+
+  override def run(session: SparkSession): Seq[Row] = {
+    Transactions.refuseOpen(session)
+    val snapshots = Databases.of(session).snapshots
+    snapshots.find(name) match {
+      case Some(found) => snapshots.drop(found)
+      case None if ifExists => ()
+      case None => throw Errors("LAKESTEP_NO_SUCH_SNAPSHOT", "snapshot" -> name)
+    }
+    Nil
+  }
+}
+
+/** `SHOW SNAPSHOTS`; makes copies of logs that are missing. */
+final case class ShowSnapshots() extends TransactionCommand {
+
+  override val output: Seq[Attribute] = SnapshotRow.columns
+
+  override def run(session: SparkSession): Seq[Row] =
+    Databases.of(session).snapshots.all().map(s => SnapshotRow(s, KeptCopies.make(session, s)))
+}

@@ -1,0 +1,63 @@
+package io.lakestep.transaction
+
+import java.net.URI
+
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{FileUtil, Path}
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.SparkSession
+
+import org.apache.spark.sql.delta.lakestep.{SparkInternals, VersionFiles}
+import io.lakestep.Ids
+import io.lakestep.commit.Database
+import io.lakestep.log.TableRef
+import io.lakestep.timeline.{NamedSnapshot, SnapshotTable}
+
+/**
+ * Copies, for a named snapshot, of what its versions need of their logs. Whoever finds that one is missing
+ * makes it; several may do so at once.
+ */
+object KeptCopies extends Logging {
+
+  /** The tables of which there is no copy after this, each with the reason. */
+  def make(session: SparkSession, snapshot: NamedSnapshot): Vector[(SnapshotTable, Throwable)] = {
+    val database = Databases.of(session)
+    val own = SparkInternals.cloned(session)
+    snapshot.tables.flatMap { table =>
+      try {
+        if (database.snapshots.kept(snapshot, table).isEmpty) copy(own, database, snapshot, table)
+        None
+      } catch {
+        case NonFatal(cause) =>
+          logWarning(s"No copy of the log of ${table.path} for snapshot ${snapshot.name}", cause)
+          Some(table -> cause)
+      }
+    }
+  }
+
+  private def copy(
+      session: SparkSession,
+      database: Database,
+      snapshot: NamedSnapshot,
+      table: SnapshotTable): Unit = {
+    val conf = session.sessionState.newHadoopConf()
+    val folder = Ids.random.nextHex()
+    val files = VersionFiles.ofLog(session, path(table.path.uri), table.version)
+    files.foreach { file =>
+      copy(path(s"${table.path.log}/$file"), path(target(table.path, folder, file)), conf)
+    }
+    database.snapshots.keep(snapshot, table, folder, files.map(target(table.path, folder, _)))
+  }
+
+  private def target(table: TableRef, copy: String, file: String) =
+    s"${table.keptCopy(copy)}/$file"
+
+  private def copy(from: Path, to: Path, conf: Configuration): Unit = {
+    FileUtil.copy(from.getFileSystem(conf), from, to.getFileSystem(conf), to, false, conf)
+    ()
+  }
+
+  private def path(uri: String) = new Path(new URI(uri))
+}

@@ -1,0 +1,283 @@
+package io.lakestep.commit
+
+import scala.collection.mutable
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.lakestep.LakestepException
+import io.lakestep.timeline.{Cut, NamedSnapshot}
+
+/** Named snapshots beside VACUUM, and beside those who create and drop others of the same name. */
+final class NamedSnapshotsSuite extends AnyFunSuite {
+
+  private class Scene extends TwoTables {
+    lake.clock.advance(10 * Hour)
+    assert(run(CommitSteps.Silent).isInstanceOf[CommitOutcome.Committed])
+    lake.clock.advance(10 * Hour)
+    val db: Database = lake.client()
+
+    def create(
+        name: String = "eoy",
+        asOf: Option[AsOf] = None,
+        retainMs: Option[Long] = None,
+        db: Database = db): NamedSnapshot =
+      db.snapshots.create(SnapshotRequest(name, asOf, retainMs, None, "me", "suite"))
+
+    def failure(body: => Any): String = intercept[LakestepException](body).getCondition
+
+    val log: String = db.snapshots.logOf(lake.path("A")).get
+
+    /** What VACUUM leaves, and for whom. */
+    def vacuum(beforeMs: Long, db: Database = db): Vector[Holder] =
+      db.snapshots.cutting(log, lake.path("A"), lake.head("A"), beforeMs, own = None)
+
+    def names: Vector[String] = db.snapshots.all().map(_.name)
+
+    def notes: Int = lake.memory.paths.count(_.contains("/cuts/"))
+  }
+
+  private val Hour = 3600000L
+
+  private def client(s: Scene)(steps: CommitSteps) = s.lake.client(steps)
+
+  test("it holds the versions of its tables, with what others have committed") {
+    val s = new Scene
+    s.lake.foreign("B", s.lake.add("b3"))
+    val snapshot = s.create("EOY")
+    assert(snapshot.name == "eoy" && snapshot.entry == 1)
+    assert(snapshot.tables.map(t => t.path.uri.takeRight(1) -> t.version) == Seq(
+      "A" -> 1,
+      "B" -> 2
+    ))
+    assert(s.db.snapshots.find("Eoy").contains(snapshot))
+  }
+
+  test("a table that is gone, or is another one, is missing in it") {
+    val s = new Scene
+    s.lake.drop("A")
+    s.lake.drop("B")
+    s.lake.create("B", "b9")
+    val snapshot = s.create()
+    assert(snapshot.tables.isEmpty && snapshot.missing.map(_.uri.takeRight(1)) == Seq("A", "B"))
+  }
+
+  test("of one name there is one; it may be dropped, twice, and created again") {
+    val s = new Scene
+    val first = s.create()
+    assert(s.failure(s.create()) == "LAKESTEP_SNAPSHOT_EXISTS")
+    s.db.snapshots.drop(first)
+    val second = s.create()
+    assert(second.id != first.id)
+    // Who is late drops none but the one that it meant.
+    s.db.snapshots.drop(first)
+    assert(s.db.snapshots.all() == Vector(second))
+    s.create("eoy-2")
+    assert(s.names == Seq("eoy", "eoy-2"))
+  }
+
+  test("who is late does not create one that others have created and dropped since") {
+    val s = new Scene
+    val late = new mutable.ArrayBuffer[String]
+    var armed = true
+    s.lake.memory.interceptPut = (path, put) => {
+      if (armed && path.contains("/snapshots/")) {
+        armed = false
+        s.db.snapshots.drop(s.create(db = s.lake.client()))
+      }
+      put()
+    }
+    late += s.failure(s.create())
+    assert(late.toSeq == Seq("LAKESTEP_SNAPSHOT_EXISTS") && s.names.isEmpty)
+    s.create()
+    assert(s.names == Seq("eoy"))
+  }
+
+  test("VACUUM leaves what it reads, until it is dropped or has expired") {
+    val s = new Scene
+    val kept = s.create(retainMs = Some(Hour))
+    s.create("other")
+    def held = s.vacuum(0).collect { case h: Holder.OfSnapshot => h.snapshot.name }
+    assert(held == Seq("eoy", "other"))
+    s.lake.clock.advance(Hour - 1)
+    assert(held == Seq("eoy", "other"))
+    s.lake.clock.advance(1)
+    assert(held == Seq("other"))
+    assert(s.names == Seq("other"))
+    assert(s.create().id != kept.id)
+  }
+
+  test("VACUUM leaves what a transaction reads, or stages, as long as it is open") {
+    val s = new Scene
+    val txn = s.lake.begin(s.db)
+    s.lake.begin(s.db, readOnly = true)
+    assert(s.vacuum(0) == Seq(Holder.OfTransaction(txn.id, s.lake.clock.nowMs())))
+    assert(s.db.snapshots.holders(s.log, own = Some(txn.id)).isEmpty)
+    s.db.discard(txn, Nil)
+    assert(s.vacuum(0).isEmpty)
+  }
+
+  test("one of an older state is refused where VACUUM may have cut it") {
+    val s = new Scene
+    val now = s.lake.clock.nowMs()
+    def older() = s.create(asOf = Some(AsOf.Version(1)))
+    s.lake.clock.advance(5 * Hour)
+    s.lake.foreign("A", s.lake.remove("a2"), s.lake.add("a3"))
+    // What was removed by then is not what version 1 reads.
+    s.vacuum(now)
+    s.db.snapshots.drop(older())
+    // The clock of a writer may be slow.
+    s.vacuum(now + 5 * Hour - Hour + 1)
+    assert(s.failure(older()) == "LAKESTEP_SNAPSHOT_CUT")
+    assert(s.names.isEmpty)
+    // The newest needs nothing that was removed.
+    s.create()
+    assert(s.names == Seq("eoy"))
+  }
+
+  test("VACUUM that begins between the pin and the put hits; one that begins later knows of it") {
+    for (after <- Seq(false, true)) {
+      val s = new Scene
+      var held = Vector.empty[Holder]
+      def others(): Unit = {
+        s.lake.foreign("A", s.lake.remove("a2"), s.lake.add("a3"))
+        held = s.vacuum(s.lake.clock.nowMs() + Hour, s.lake.client())
+      }
+      var armed = true
+      s.lake.memory.interceptPut = (path, put) => {
+        val isIt = armed && path.contains("/snapshots/")
+        if (isIt) armed = false
+        if (isIt && !after) others()
+        val done = put()
+        if (isIt && after) others()
+        done
+      }
+      assert(s.failure(s.create()) == "LAKESTEP_SNAPSHOT_CUT")
+      // Needlessly, where VACUUM knew of it.
+      assert(held.size == (if (after) 1 else 0))
+      assert(s.names.isEmpty)
+    }
+  }
+
+  test("a client that dies after its put leaves a snapshot that counts") {
+    val s = new Scene
+    val dying = client(s)(new CommitSteps {
+      override def snapshotPut(name: String): Unit = throw new Crash
+    })
+    intercept[Crash](s.create(db = dying))
+    assert(s.names == Seq("eoy") && s.vacuum(0).size == 1)
+  }
+
+  test("of what VACUUM has said only the most is left") {
+    val s = new Scene
+    s.vacuum(5)
+    s.vacuum(3)
+    assert(s.notes == 1)
+    s.vacuum(9)
+    assert(s.notes == 1)
+    s.lake.foreign("A", s.lake.add("a3"))
+    s.vacuum(2)
+    assert(s.notes == 2)
+    assert(s.db.timeline.snapshots.cutsOf(s.log).map(c => c.head -> c.beforeMs).toSet ==
+      Set(1L -> 9L, 2L -> 2L))
+    assert(s.db.timeline.snapshots.cutsOf("another").isEmpty)
+    s.vacuum(9)
+    assert(s.notes == 1)
+    val cut = Cut("l", s.lake.path("A"), 2, 9, 0)
+    assert(cut.isWithin(cut) && !cut.isWithin(cut.copy(log = "m")))
+  }
+
+  test("a dropped table that it has is not purged") {
+    for (purges <- Seq(false, true)) {
+      val names = new NamedLake
+      val (lake, db) = (names.lake, names.client())
+      def create() = db.snapshots.create(
+        SnapshotRequest("eoy", Some(AsOf.Version(1)), None, None, "me", "suite")
+      )
+      lake.clock.advance(7)
+      val txn = lake.begin(db)
+      lake.stage(txn, "A", lake.head("A"), lake.add("a9"))
+      assert(isCommitted(db.commit(txn, Seq(lake.written("A", lake.head("A"))))))
+      assert(isCommitted(names.commit(db, names.drop("A"))))
+      lake.clock.advance(1000)
+      if (!purges) create()
+      val vacuum = lake.begin(db)
+      val old = db.oldDropped(vacuum, 500)
+      assert(old.map(_.kept) == Seq(Option.when(!purges)("snapshot eoy reads it")))
+      if (purges) {
+        assert(isCommitted(db.commit(vacuum, Nil, purges = old.map(_.purge))))
+        // Before its data are gone.
+        assert(intercept[LakestepException](create()).getCondition == "LAKESTEP_SNAPSHOT_CUT")
+        assert(db.purge().map(_._2) == Seq(Purged.Deleted))
+      }
+    }
+  }
+
+  test("one that is put after VACUUM DROPPED TABLES has decided, and before it deletes, keeps") {
+    val names = new NamedLake
+    val (lake, db) = (names.lake, names.client())
+    lake.clock.advance(7)
+    val txn = lake.begin(db)
+    lake.stage(txn, "A", lake.head("A"), lake.add("a9"))
+    assert(isCommitted(db.commit(txn, Seq(lake.written("A", lake.head("A"))))))
+    assert(isCommitted(names.commit(db, names.drop("A"))))
+    lake.clock.advance(1000)
+    val vacuum = lake.begin(db)
+    val purges = db.oldDropped(vacuum, 500).map(_.purge)
+    // Its creator is held before it looks for entries that purge.
+    val dying = names.client(observer = new CommitSteps {
+      override def snapshotPut(name: String): Unit = throw new Crash
+    })
+    intercept[Crash](dying.snapshots.create(
+      SnapshotRequest("eoy", Some(AsOf.Version(1)), None, None, "me", "suite")
+    ))
+    assert(isCommitted(db.commit(vacuum, Nil, purges = purges)))
+    assert(db.purge().map(_._2) == Seq(Purged.Kept("snapshot eoy reads it")))
+  }
+
+  private def isCommitted(outcome: CommitOutcome) = outcome.isInstanceOf[CommitOutcome.Committed]
+
+  test("a copy counts once its file is there; the first one does, until the snapshot is dropped") {
+    val s = new Scene
+    val snapshot = s.create()
+    val table = snapshot.tables.head
+    def copy(id: String): Unit = {
+      val file = s"${table.path.keptCopy(id)}/0.json"
+      s.lake.store.putIfAbsent(file, Array(1.toByte))
+      s.db.snapshots.keep(snapshot, table, id, Seq(file))
+    }
+    val (one, two) = ("1" * 32, "2" * 32)
+    assert(s.db.snapshots.kept(snapshot, table).isEmpty)
+    copy(one)
+    copy(two)
+    assert(s.db.snapshots.kept(snapshot, table).map(_.copy).contains(one))
+    def left = s.lake.memory.paths.filter(_.contains("/kept/"))
+    assert(left.size == 2)
+    s.db.snapshots.drop(snapshot)
+    assert(left.isEmpty)
+    // Who has not noticed it leaves nothing, either.
+    copy(two)
+    assert(left.isEmpty)
+  }
+
+  test("where the log is gone the copy is read, and without one nothing is") {
+    val s = new Scene
+    val snapshot = s.create()
+    s.lake.foreign("A", s.lake.add("a3"))
+    s.lake.store.delete(s.lake.path("A").slot(1))
+    def pin() = {
+      val txn = s.db.begin(BeginRequest(
+        None,
+        "me",
+        "suite",
+        IsolationLevel.Snapshot,
+        readOnly = true,
+        notBefore = 0,
+        asOf = Some(AsOf.Named("EOY"))
+      ))
+      s.db.pinned(txn, s.lake.path("A"), notBelow = -1)
+    }
+    assert(s.failure(pin()) == "LAKESTEP_NOT_THERE_AS_OF")
+    s.db.snapshots.keep(snapshot, snapshot.tables.head, "1" * 32, Nil)
+    assert(pin().version == 1 && pin().kept.contains("1" * 32))
+  }
+}

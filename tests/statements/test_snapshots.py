@@ -1,0 +1,372 @@
+"""Named snapshots: what they read, and who must not take it from them."""
+
+import os
+import threading
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException
+
+import lakestep
+from driver import TIMEOUT_S
+from lake import Lake
+from process import Died
+from transactions import begin, condition_of, refused, rollback
+
+pytestmark = [
+    pytest.mark.classic,
+    pytest.mark.usefixtures("no_transaction_left"),
+    pytest.mark.sliced(4),
+]
+
+
+@pytest.fixture(autouse=True)
+def vacuums_at_once(spark):
+    """VACUUM deletes what nobody holds, and tables are dropped without a trace of the test."""
+    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    yield
+    spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+    for row in spark.sql("SHOW SNAPSHOTS").collect():
+        spark.sql(f"DROP SNAPSHOT `{row['snapshot']}`")
+
+
+@pytest.fixture
+def alone(spark):
+    """No transaction that another test has left keeps VACUUM from anything."""
+    spark.sql("VACUUM TRANSACTIONS RETAIN 0 HOURS")
+
+
+def write(spark, *statements):
+    with lakestep.transaction(spark) as txn:
+        for statement in statements:
+            spark.sql(statement)
+    return txn.entry
+
+
+def ids(session, query):
+    return sorted(row[0] for row in session.sql(f"SELECT id FROM {query}").collect())
+
+
+def at(session, snapshot, *tables):
+    """The ids of tables in the snapshot, or why one is not to be read."""
+    found = []
+    with lakestep.transaction(session, as_of=snapshot):
+        for name in tables:
+            try:
+                found.append(ids(session, name))
+            except Exception as failure:
+                found.append(condition_of(failure))
+    return found
+
+
+def created(spark, name, clause=""):
+    (row,) = spark.sql(f"CREATE SNAPSHOT `{name}` {clause}").collect()
+    return row.asDict()
+
+
+def shown(session):
+    return {row["snapshot"]: row.asDict() for row in session.sql("SHOW SNAPSHOTS").collect()}
+
+
+def folder(session, name):
+    location = session.sql(f"DESCRIBE DETAIL {name}").first()["location"]
+    return Path(location.removeprefix("file:"))
+
+
+def test_a_snapshot_is_read_as_it_was(spark, other_session, table):
+    one, two = table("snap_one"), table("snap_two")
+    entry = write(spark, f"INSERT INTO {one} VALUES (3, 'c')", f"DELETE FROM {two} WHERE id = 1")
+    spark.sql(f"INSERT INTO {two} VALUES (7, 'outside')")
+    row = created(spark, "Before_load", "COMMENT 'it is late'")
+    assert (row["snapshot"], row["version"], row["state"]) == ("before_load", entry, "KEPT")
+    assert (row["comment"], row["retain_until"]) == ("it is late", None)
+    write(spark, f"DELETE FROM {one}", f"INSERT INTO {two} VALUES (8, 'after')")
+    spark.sql(f"INSERT INTO {two} VALUES (9, 'outside')")
+    then = [[1, 2, 3], [2, 7]]
+    assert at(other_session, "before_load", one, two) == then
+    assert at(other_session, "BEFORE_LOAD", one, two) == then
+    # Outside a transaction, and in one that reads the newest.
+    query = "{} VERSION AS OF 'snapshot:before_load'"
+    for inside in (False, True):
+        if inside:
+            begin(other_session)
+        assert [ids(other_session, query.format(name)) for name in (one, two)] == then
+        joined = f"{query.format(one)} a JOIN {query.format(two)} b USING (id)"
+        assert ids(other_session, joined) == [2]
+        assert (
+            ids(other_session, f"{two} FOR SYSTEM_VERSION AS OF 'Snapshot:Before_Load'") == then[1]
+        )
+        reader = other_session.read.option("lakestepVersion", "snapshot:before_load")
+        assert sorted(r["id"] for r in reader.table(one).collect()) == then[0]
+        path = str(folder(spark, one))
+        assert sorted(r["id"] for r in reader.format("delta").load(path).collect()) == then[0]
+        assert ids(other_session, one) == []
+    rollback(other_session)
+    assert shown(other_session)["before_load"] == row
+    other_session.sql("DROP SNAPSHOT before_load")
+    assert shown(spark) == {}
+    with refused("LAKESTEP_NO_SUCH_SNAPSHOT", "42704"):
+        spark.sql("BEGIN AS OF SNAPSHOT before_load")
+    assert not list((folder(spark, one) / "_delta_log/_lakestep/kept").glob("*"))
+
+
+def test_of_an_earlier_version_and_by_time(spark, table):
+    name = table("snap_earlier")
+    first = write(spark, f"INSERT INTO {name} VALUES (3, 'c')")
+    second = write(spark, f"DELETE FROM {name} WHERE id = 1")
+    row = created(spark, "first", f"AS OF VERSION {first} RETAIN 2 DAYS")
+    assert row["version"] == first
+    assert row["retain_until"] == row["created_at"] + timedelta(days=2)
+    query = f"SELECT max(ended_at) FROM lakestep_timeline() WHERE entry <= {second}"
+    (ended,) = spark.sql(query).first()
+    assert created(spark, "by-time", f"AS OF TIMESTAMP '{ended}'")["version"] == second
+    assert created(spark, "same", "AS OF SNAPSHOT first")["version"] == first
+    write(spark, f"DELETE FROM {name}")
+    found = [at(spark, snapshot, name) for snapshot in ("first", "by-time", "same")]
+    assert found == [[[1, 2, 3]], [[2, 3]], [[1, 2, 3]]]
+    assert sorted(shown(spark)) == ["by-time", "first", "same"]
+    with refused("LAKESTEP_AS_OF_NOT_FOUND"):
+        created(spark, "future", "AS OF VERSION 999999999")
+
+
+def test_names_are_those_of_then(spark, table, alone):
+    name = table("snap_named")
+    write(spark, f"INSERT INTO {name} VALUES (3, 'c')")
+    created(spark, "named")
+    write(
+        spark,
+        f"ALTER TABLE {name} RENAME TO snap_renamed",
+        f"CREATE TABLE {name} (id INT) USING delta",
+    )
+    write(spark, "DROP TABLE snap_renamed", f"INSERT INTO {name} VALUES (5)")
+    assert at(spark, "named", name) == [[1, 2, 3]]
+    assert ids(spark, f"{name} VERSION AS OF 'snapshot:named'") == [1, 2, 3]
+    done = spark.sql("VACUUM DROPPED TABLES RETAIN 0 HOURS").collect()
+    (kept,) = [row["result"] for row in done if row["table"] == "snap_renamed"]
+    assert kept == "KEPT: snapshot named reads it"
+    assert ids(spark, f"{name} VERSION AS OF 'snapshot:named'") == [1, 2, 3]
+    spark.sql("DROP SNAPSHOT named")
+    done = spark.sql("VACUUM DROPPED TABLES RETAIN 0 HOURS").collect()
+    assert [r["result"] for r in done if r["table"] == "snap_renamed"] == ["DELETED"]
+
+
+def test_what_is_wrong_is_said(spark, other_session, table):
+    name = table("snap_wrong")
+    write(spark, f"INSERT INTO {name} VALUES (3, 'c')")
+    created(spark, "taken")
+    before = shown(spark)
+    for text, condition, state in [
+        ("CREATE SNAPSHOT TAKEN", "LAKESTEP_SNAPSHOT_EXISTS", "42710"),
+        ("CREATE SNAPSHOT `a.b`", "LAKESTEP_SNAPSHOT_NAME_INVALID", "42602"),
+        ("CREATE SNAPSHOT ''", "LAKESTEP_SNAPSHOT_NAME_INVALID", "42602"),
+        ("CREATE SNAPSHOT a RETAIN 0 DAYS", "LAKESTEP_SNAPSHOT_DAYS_INVALID", "22023"),
+        ("CREATE SNAPSHOT a RETAIN many DAYS", "LAKESTEP_SNAPSHOT_DAYS_INVALID", "22023"),
+        ("CREATE SNAPSHOT a AS OF SNAPSHOT none", "LAKESTEP_NO_SUCH_SNAPSHOT", "42704"),
+        ("DROP SNAPSHOT none", "LAKESTEP_NO_SUCH_SNAPSHOT", "42704"),
+        (f"SELECT * FROM {name} VERSION AS OF 'snapshot:no'", "LAKESTEP_NO_SUCH_SNAPSHOT", "42704"),
+    ]:
+        with refused(condition, state):
+            spark.sql(text).collect()
+    spark.sql("DROP SNAPSHOT IF EXISTS none")
+    begin(spark)
+    for text in ("CREATE SNAPSHOT other", "DROP SNAPSHOT taken"):
+        with refused("LAKESTEP_TRANSACTION_ALREADY_ACTIVE", "25001"):
+            spark.sql(text)
+    assert shown(spark) == before == shown(other_session)
+    rollback(spark)
+    spark.sql("DROP SNAPSHOT taken")
+    assert created(spark, "taken")["snapshot"] == "taken"
+
+
+@pytest.mark.parametrize("kind", ["plain", "partitioned", "deletion vectors", "closed", "LITE"])
+def test_vacuum_leaves_what_a_snapshot_reads(spark, table, alone, kind):
+    name = "snap_vacuumed"
+    spark.sql(f"DROP TABLE IF EXISTS {name}")
+    partition = "PARTITIONED BY (v)" if kind == "partitioned" else ""
+    spark.sql(f"CREATE TABLE {name} (id INT, v STRING) USING delta {partition}")
+    if kind == "deletion vectors":
+        spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    if kind == "closed":
+        spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('lakestep.foreignWriters' = 'forbid')")
+    vacuum = f"VACUUM {name} {kind if kind == 'LITE' else ''} RETAIN 0 HOURS"
+    write(spark, f"INSERT INTO {name} SELECT id, concat('a b%', id % 3) FROM range(30)")
+    write(spark, f"DELETE FROM {name} WHERE id % 10 = 1")
+    created(spark, "held")
+    write(spark, f"UPDATE {name} SET id = id + 100 WHERE id < 15")
+    write(spark, f"DELETE FROM {name} WHERE id >= 100")
+    spark.sql(f"OPTIMIZE {name}")
+    expected = [n for n in range(30) if n % 10 != 1]
+    ours, data = folder(spark, name), lambda: set(folder(spark, name).rglob("*.parquet"))
+    before = data()
+    dry = {row["path"] for row in spark.sql(f"{vacuum} DRY RUN").collect()}
+    assert [row["path"] for row in spark.sql(vacuum).collect()] == [f"file:{ours}"]
+    gone = before - data()
+    assert gone, "VACUUM deleted what nobody needs"
+    assert {f"file:{path}" for path in gone} <= dry
+    assert at(spark, "held", name) == [expected]
+    assert ids(spark, f"{name} VERSION AS OF 'snapshot:held'") == expected
+    (held,) = spark.sql(f"SELECT * FROM lakestep_held('{name}')").collect()
+    assert (held["holder"], held["name"]) == ("SNAPSHOT", "held")
+    assert held["files"] > 0 and held["bytes"] > 0
+    spark.sql("DROP SNAPSHOT held")
+    assert spark.sql(f"SELECT * FROM lakestep_held('{name}')").collect() == []
+    spark.sql(f"VACUUM {name} RETAIN 0 HOURS").collect()
+    left = data()
+    live = {
+        row[0] for row in spark.sql(f"SELECT DISTINCT _metadata.file_path FROM {name}").collect()
+    }
+    assert len(left) == len(live) < len(before)
+    assert ids(spark, name) == [n for n in expected if n >= 15]
+    spark.sql(f"DROP TABLE {name}")
+
+
+def test_vacuum_leaves_what_open_transactions_need(spark, other_session, table, alone):
+    name = table("snap_open", rows=[(n, "a") for n in range(1, 5)])
+    write(spark, f"DELETE FROM {name} WHERE id = 4")
+    begin(other_session)
+    other_session.sql(f"UPDATE {name} SET v = 'staged' WHERE id = 1")
+    spark.sql(f"INSERT INTO {name} VALUES (9, 'x')")
+    spark.sql(f"DELETE FROM {name} WHERE id IN (2, 9)")
+    (held,) = spark.sql(f"SELECT * FROM lakestep_held('{name}')").collect()
+    assert (held["holder"], held["files"]) == ("TRANSACTION", None)
+    spark.sql(f"VACUUM {name} RETAIN 0 HOURS")
+    assert ids(other_session, name) == [1, 2, 3]
+    assert sorted(r["v"] for r in other_session.table(name).collect()) == ["a", "a", "staged"]
+    rollback(other_session)
+
+
+def test_a_snapshot_of_what_vacuum_has_cut_is_refused(spark, table, alone):
+    name, other = table("snap_cut"), table("snap_uncut")
+    entry = write(spark, f"DELETE FROM {name} WHERE id = 1", f"DELETE FROM {other}")
+    newer = write(spark, f"UPDATE {name} SET v = 'x'", f"INSERT INTO {other} VALUES (5, 'y')")
+    spark.sql(f"VACUUM {other} RETAIN 1000 HOURS")
+    created(spark, "early", f"AS OF VERSION {entry}")
+    spark.sql("DROP SNAPSHOT early")
+    spark.sql(f"VACUUM {name} RETAIN 0 HOURS")
+    with refused("LAKESTEP_SNAPSHOT_CUT", "55000"):
+        created(spark, "late", f"AS OF VERSION {entry}")
+    assert shown(spark) == {}
+    assert created(spark, "late", f"AS OF VERSION {newer}")["state"] == "KEPT"
+    assert at(spark, "late", name, other) == [[2], [5]]
+
+
+def test_the_log_is_kept_from_clean_ups(spark, plain, tmp_path):
+    path = tmp_path / "cleaned"
+    name = f"delta.`{path}`"
+    spark.sql(f"CREATE TABLE {name} (id INT, v STRING) USING delta")
+    write(spark, f"INSERT INTO {name} VALUES (1, 'a'), (2, 'b')")
+    write(spark, f"INSERT INTO {name} VALUES (3, 'c')")
+    created(spark, "early")
+    spark.sql(
+        f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.checkpointInterval' = '3',"
+        " 'delta.logRetentionDuration' = 'interval 0 hours',"
+        " 'delta.deletedFileRetentionDuration' = 'interval 0 hours')"
+    )
+    log = path / "_delta_log"
+    # Delta keeps the commits of today, by the times of their files.
+    for commit_file in log.glob("*.json"):
+        old = commit_file.stat().st_mtime - 3 * 86400
+        os.utime(commit_file, (old, old))
+    for number in range(4):
+        plain.ask("sql", text=f"INSERT INTO {name} VALUES ({10 + number}, 'plain')")
+    assert not (log / f"{1:020d}.json").exists(), "the log was not cleaned up"
+    with pytest.raises(AnalysisException):
+        spark.sql(f"SELECT * FROM {name} VERSION AS OF 2").collect()
+    assert at(spark, "early", name) == [[1, 2, 3]]
+    assert ids(spark, f"{name} VERSION AS OF 'snapshot:early'") == [1, 2, 3]
+    spark.sql(f"DELETE FROM {name}")
+    spark.sql(f"VACUUM {name} RETAIN 0 HOURS")
+    assert at(spark, "early", name) == [[1, 2, 3]]
+    assert shown(spark)["early"]["state"] == "KEPT"
+    spark.sql("DROP SNAPSHOT early")
+
+
+@pytest.mark.parametrize("step", ["snapshotPut:1", "logCopied:1"])
+def test_whoever_comes_next_makes_the_copies_of_a_dead_client(drivers, tmp_path, step):
+    dying, living = drivers(2)
+    lake = Lake(tmp_path, 2)
+    session = dying.session(lake.root)
+    session.sql("BEGIN", *lake.sql("UPDATE {} SET v = 'then' WHERE id = 1"), "COMMIT")
+    with dying.halts(step) as halts:
+        creating = session.start_sql("CREATE SNAPSHOT night")
+        halts.during(creating)
+        assert halts.reached() == step
+        dying.kill()
+    with pytest.raises(Died):
+        creating.result(TIMEOUT_S)
+    other = living.session(lake.root)
+    (row,) = other.sql("SHOW SNAPSHOTS")
+    assert row[-1] == "KEPT"
+    other.sql("BEGIN", *lake.sql("DELETE FROM {}"), "COMMIT")
+    for read in lake.sql("SELECT id, v FROM {} VERSION AS OF 'snapshot:night' ORDER BY id"):
+        assert other.sql(read)[0] == (1, "then")
+
+
+@pytest.mark.parametrize("first", ["snapshot", "vacuum"])
+def test_a_snapshot_and_vacuum_at_once(drivers, tmp_path, first):
+    """Whoever is held right after its put: the other one, or it itself, knows of both."""
+    held, free = drivers(2)
+    lake = Lake(tmp_path, 2)
+    one, two = held.session(lake.root), free.session(lake.root)
+    for session in (one, two):
+        session.sql("SET spark.databricks.delta.retentionDurationCheck.enabled = false")
+    two.sql("BEGIN", *lake.sql("UPDATE {} SET v = 'then' WHERE id = 1"), "COMMIT")
+    ((entry, *_),) = two.sql("SHOW TIMELINE LAST 1")
+    two.sql("BEGIN", *lake.sql("UPDATE {} SET v = 'now' WHERE id = 1"), "COMMIT")
+    create = f"CREATE SNAPSHOT night AS OF VERSION {entry}"
+    vacuum = [f"VACUUM {table} RETAIN 0 HOURS" for table in lake.sql("{}")]
+    begins, other = ([create], vacuum) if first == "snapshot" else (vacuum, [create])
+    with held.halts("snapshotPut:1" if first == "snapshot" else "cutPut:1") as halts:
+        running = one.start_sql(*begins)
+        halts.during(running)
+        halts.reached()
+        outcome = attempt(two, other)
+        halts.go()
+        outcomes = [attempt_result(running), outcome]
+    if first == "snapshot":
+        assert outcomes[1] is None
+    failed = [o for o in outcomes if o is not None]
+    assert failed in ([], ["LAKESTEP_SNAPSHOT_CUT"])
+    there = [name for name, *_ in two.sql("SHOW SNAPSHOTS")]
+    assert there == ([] if failed else ["night"])
+    for read in lake.sql("SELECT v FROM {} VERSION AS OF 'snapshot:night' WHERE id = 1"):
+        if there:
+            assert two.sql(read) == [("then",)]
+
+
+def attempt(session, statements):
+    try:
+        session.sql(*statements)
+        return None
+    except Exception as failure:
+        return getattr(failure, "condition", None) or str(failure)
+
+
+def attempt_result(running):
+    try:
+        running.result(TIMEOUT_S)
+        return None
+    except Exception as failure:
+        return getattr(failure, "condition", None) or str(failure)
+
+
+def test_of_many_who_create_one_name_one_does(spark, table):
+    name = table("snap_racing")
+    write(spark, f"INSERT INTO {name} VALUES (3, 'c')")
+    outcomes = []
+
+    def create():
+        session = spark.newSession()
+        try:
+            outcomes.append(created(session, "race")["snapshot"])
+        except Exception as failure:
+            outcomes.append(condition_of(failure))
+
+    threads = [threading.Thread(target=create) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ["LAKESTEP_SNAPSHOT_EXISTS"] * 3 + ["race"]
+    assert list(shown(spark)) == ["race"]
