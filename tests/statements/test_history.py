@@ -1,0 +1,261 @@
+"""Random histories of a database: every earlier state is what a model says it was."""
+
+import os
+import random
+from collections import Counter
+from itertools import count
+
+import pytest
+
+import lakestep
+from transactions import condition_of
+
+pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
+
+NAMES = [f"t{number}" for number in range(6)]
+LOST = {"LAKESTEP_NOT_THERE_AS_OF", "LAKESTEP_SNAPSHOT_CUT"}
+STEPS = int(os.environ.get("LAKESTEP_HISTORY_STEPS", "1000"))
+
+
+class Model:
+    """What the names stand for: rows, by the identity of the table."""
+
+    def __init__(self):
+        self.numbers = count()
+        self.tables = {}
+
+    def copy(self):
+        return {name: (table, dict(rows)) for name, (table, rows) in self.tables.items()}
+
+
+class History:
+    """Random steps of one session, each done to the model, too."""
+
+    def __init__(self, session, seed):
+        self.session = session
+        self.random = random.Random(seed)
+        self.model = Model()
+        self.ids = count()
+        self.versions = {}
+        self.snapshots = {}
+        self.done = Counter()
+        # By identity of the table, the newest version of the database that VACUUM may have hit.
+        self.vacuumed = {}
+
+    def sql(self, text):
+        return self.session.sql(text).collect()
+
+    # Changes.
+
+    def change(self, name):
+        """A statement that changes rows of a table, done to the model."""
+        _, rows = self.model.tables[name]
+        kind = self.random.choice(["insert", "insert", "update", "delete", "replace"])
+        part = self.random.randrange(3)
+        if kind == "insert":
+            new = {next(self.ids): f"v{self.random.randrange(9)}" for _ in range(3)}
+            rows.update(new)
+            values = ", ".join(f"({key}, '{value}')" for key, value in new.items())
+            return f"INSERT INTO {name} VALUES {values}"
+        if kind == "update":
+            rows.update({key: f"{value}'" for key, value in rows.items() if key % 3 == part})
+            return f'UPDATE {name} SET v = concat(v, "\'") WHERE id % 3 = {part}'
+        if kind == "delete":
+            for key in [key for key in rows if key % 3 == part]:
+                del rows[key]
+            return f"DELETE FROM {name} WHERE id % 3 = {part}"
+        kept = {key: value for key, value in rows.items() if key % 3 != part}
+        rows.clear()
+        rows.update(kept)
+        return f"INSERT OVERWRITE {name} SELECT * FROM {name} WHERE id % 3 <> {part}"
+
+    def rename(self):
+        """A statement that changes names, done to the model."""
+        tables = self.model.tables
+        free = [name for name in NAMES if name not in tables]
+        kind = self.random.choice(["create", "drop", "rename"])
+        if free and (kind == "create" or len(tables) < 3):
+            name = self.random.choice(free)
+            tables[name] = (next(self.model.numbers), {})
+            return f"CREATE TABLE {name} (id INT, v STRING) USING delta"
+        name = self.random.choice(sorted(tables))
+        if kind == "rename" and free:
+            new = self.random.choice(free)
+            tables[new] = tables.pop(name)
+            return f"ALTER TABLE {name} RENAME TO {new}"
+        del tables[name]
+        return f"DROP TABLE {name}"
+
+    def transact(self):
+        before = self.model.copy()
+        with lakestep.transaction(self.session) as txn:
+            for _ in range(self.random.randint(1, 3)):
+                names = sorted(self.model.tables)
+                if not names or self.random.random() < 0.3:
+                    self.sql(self.rename())
+                else:
+                    self.sql(self.change(self.random.choice(names)))
+            if rolls_back := self.random.random() < 0.15:
+                txn.rollback()
+        if rolls_back:
+            self.model.tables = before
+        elif txn.entry is not None:
+            self.versions[txn.entry] = self.model.copy()
+
+    def write_outside(self):
+        if names := sorted(self.model.tables):
+            self.sql(self.change(self.random.choice(names)))
+
+    def create_snapshot(self):
+        name = f"s{next(self.ids)}"
+        if not self.versions:
+            return
+        if self.random.random() < 0.7:
+            self.sql(f"CREATE SNAPSHOT {name}")
+            self.snapshots[name] = self.model.copy()
+            return
+        version = self.random.choice(sorted(self.versions))
+        try:
+            ((*_, missing, _),) = self.sql(f"CREATE SNAPSHOT {name} AS OF VERSION {version}")
+        except Exception as failure:
+            if condition_of(failure) not in LOST:
+                raise
+            self.done["refused"] += 1
+        else:
+            # A table that was made anew at its place may be missing.
+            self.snapshots[name] = {} if missing else self.versions[version]
+
+    def drop_snapshot(self):
+        if self.snapshots:
+            name = self.random.choice(sorted(self.snapshots))
+            del self.snapshots[name]
+            self.sql(f"DROP SNAPSHOT {name}")
+
+    def vacuum(self):
+        last = max(self.versions, default=0)
+        if self.random.random() < 0.3:
+            rows = self.sql("VACUUM DROPPED TABLES RETAIN 0 HOURS")
+            self.done["purged"] += sum(row["result"] == "DELETED" for row in rows)
+            live = {table for table, _ in self.model.tables.values()}
+            for table in range(next(self.model.numbers)):
+                if table not in live:
+                    self.vacuumed[table] = last
+        elif names := sorted(self.model.tables):
+            name = self.random.choice(names)
+            self.sql(f"VACUUM {name} RETAIN 0 HOURS")
+            self.vacuumed[self.model.tables[name][0]] = last
+
+    # What was.
+
+    def rows(self, query):
+        return {row["id"]: row["v"] for row in self.sql(query)}
+
+    def check(self, state, clause, may_be_lost):
+        """The names in an earlier state, and what some of them stand for, in a transaction."""
+        self.sql(f"BEGIN AS OF {clause}")
+        try:
+            found = {row["tableName"] for row in self.sql("SHOW TABLES")}
+            assert found == set(state), clause
+            some = self.random.sample(sorted(state.items()), min(3, len(state)))
+            safe = {n: rows for n, (t, rows) in some if not may_be_lost(t)}
+            if safe:
+                # One query is faster than several.
+                every = " UNION ALL ".join(
+                    f"SELECT *, '{name}' AS name FROM {name}" for name in safe
+                )
+                found = [(row["name"], row["id"], row["v"]) for row in self.sql(every)]
+                expected = [(n, key, v) for n, rows in safe.items() for key, v in rows.items()]
+                assert sorted(found) == sorted(expected), clause
+                self.done["read"] += len(safe)
+            for name, (_, rows) in some:
+                if name not in safe:
+                    self.same(rows, f"SELECT * FROM {name}", clause, may_be_lost=True)
+        finally:
+            self.sql("ROLLBACK")
+
+    def same(self, rows, query, clause, may_be_lost):
+        try:
+            found = self.rows(query)
+        except Exception as failure:
+            if not may_be_lost:
+                raise
+            told = condition_of(failure) or str(failure)
+            assert told in LOST or "FAILED_READ_FILE" in told or "DELTA_" in told, told
+            self.done["lost"] += 1
+        else:
+            assert found == rows, (query, clause)
+            self.done["read"] += 1
+
+    def look(self):
+        if not self.versions:
+            return
+        version = self.random.choice(sorted(self.versions))
+        state = self.versions[version]
+
+        def may_be_lost(table):
+            return self.vacuumed.get(table, -1) >= version
+
+        self.check(state, f"VERSION {version}", may_be_lost)
+        if state:
+            name = self.random.choice(sorted(state))
+            table, rows = state[name]
+            query = f"SELECT * FROM {name} VERSION AS OF 'db:{version}'"
+            self.same(rows, query, "outside", may_be_lost(table))
+
+    def look_at_snapshot(self):
+        if self.snapshots:
+            self.read_snapshot(*self.random.choice(sorted(self.snapshots.items())))
+
+    def read_snapshot(self, snapshot, state):
+        if state:
+            self.check(state, f"SNAPSHOT {snapshot}", lambda table: False)
+            name = self.random.choice(sorted(state))
+            query = f"SELECT * FROM {name} VERSION AS OF 'snapshot:{snapshot}'"
+            self.same(state[name][1], query, "outside", may_be_lost=False)
+
+    def run(self, steps):
+        kinds = {
+            self.transact: 8,
+            self.write_outside: 4,
+            self.create_snapshot: 2,
+            self.drop_snapshot: 1,
+            self.vacuum: 2,
+            self.look: 3,
+            self.look_at_snapshot: 3,
+        }
+        for _ in range(steps):
+            (step,) = self.random.choices(list(kinds), kinds.values())
+            step()
+            self.done[step.__name__] += 1
+        for name, state in self.snapshots.items():
+            self.read_snapshot(name, state)
+        found = {row["tableName"] for row in self.sql("SHOW TABLES")}
+        assert found == set(self.model.tables)
+        for name, (_, rows) in self.model.tables.items():
+            assert self.rows(f"SELECT * FROM {name}") == rows
+
+
+@pytest.fixture
+def session(spark, tmp_path):
+    made = spark.newSession()
+    made.conf.set("spark.lakestep.root", f"file:{tmp_path}/timeline")
+    made.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    made.sql("CREATE SCHEMA history")
+    made.sql("USE history")
+    yield made
+    made.sql("USE default")
+    made.sql("DROP SCHEMA history CASCADE")
+
+
+def test_earlier_states_are_what_a_model_says(session):
+    history = History(session, seed=7)
+    history.run(60)
+    assert history.done["read"] > 40 and history.done["create_snapshot"], history.done
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(3))
+def test_earlier_states_of_long_histories(session, seed):
+    history = History(session, seed=1000 + seed)
+    history.run(STEPS)
+    assert history.done["read"] > STEPS and history.done["lost"], history.done
