@@ -1,12 +1,14 @@
 """Named snapshots: what they read, and who must not take it from them."""
 
 import os
+import shutil
 import threading
+import time
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, IllegalArgumentException
 
 import lakestep
 from driver import TIMEOUT_S
@@ -221,16 +223,38 @@ def test_vacuum_leaves_what_a_snapshot_reads(spark, table, alone, kind):
     spark.sql(f"DROP TABLE {name}")
 
 
-def test_vacuum_leaves_what_open_transactions_need(spark, other_session, table, alone):
+def age(name, spark, days):
+    """Make the data files, and the transactions that are open, older than they are."""
+    root = Path(spark.conf.get("spark.lakestep.root", "").removeprefix("file:") or warehouse(spark))
+    for file in [*folder(spark, name).glob("*.parquet"), *(root / "transactions").glob("t*.json")]:
+        os.utime(file, (time.time() - days * 86400,) * 2)
+
+
+def warehouse(spark):
+    return Path(spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:"), "_lakestep")
+
+
+# Delta 4.4 goes by the property of the table where the hours are not 0.
+@pytest.mark.parametrize("hours", ["", "RETAIN 0 HOURS", "RETAIN 200 HOURS"])
+def test_vacuum_leaves_what_open_transactions_need(spark, other_session, table, alone, hours):
     name = table("snap_open", rows=[(n, "a") for n in range(1, 5)])
+    if hours != "RETAIN 0 HOURS":
+        spark.sql(
+            f"ALTER TABLE {name} SET TBLPROPERTIES ("
+            "'delta.deletedFileRetentionDuration' = 'interval 0 hours')"
+        )
     write(spark, f"DELETE FROM {name} WHERE id = 4")
     begin(other_session)
     other_session.sql(f"UPDATE {name} SET v = 'staged' WHERE id = 1")
     spark.sql(f"INSERT INTO {name} VALUES (9, 'x')")
     spark.sql(f"DELETE FROM {name} WHERE id IN (2, 9)")
+    spark.sql(f"UPDATE {name} SET v = 'outside' WHERE id = 3")
     (held,) = spark.sql(f"SELECT * FROM lakestep_held('{name}')").collect()
-    assert (held["holder"], held["files"]) == ("TRANSACTION", None)
-    spark.sql(f"VACUUM {name} RETAIN 0 HOURS")
+    assert held["holder"] == "TRANSACTION" and held["files"] > 0
+    files = set(folder(spark, name).glob("*.parquet"))
+    age(name, spark, days=10)
+    spark.sql(f"VACUUM {name} {hours}")
+    assert files > set(folder(spark, name).glob("*.parquet"))
     assert ids(other_session, name) == [1, 2, 3]
     assert sorted(r["v"] for r in other_session.table(name).collect()) == ["a", "a", "staged"]
     rollback(other_session)
@@ -249,6 +273,109 @@ def test_a_snapshot_of_what_vacuum_has_cut_is_refused(spark, table, alone):
     assert shown(spark) == {}
     assert created(spark, "late", f"AS OF VERSION {newer}")["state"] == "KEPT"
     assert at(spark, "late", name, other) == [[2], [5]]
+
+
+def test_a_refused_vacuum_cuts_nothing(spark, table, alone):
+    name = table("snap_refused")
+    entry = write(spark, f"INSERT INTO {name} VALUES (3, 'c')")
+    write(spark, f"DELETE FROM {name}")
+    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "true")
+    with pytest.raises(IllegalArgumentException):
+        spark.sql(f"VACUUM {name} RETAIN 0 HOURS")
+    created(spark, "after", f"AS OF VERSION {entry}")
+    assert at(spark, "after", name) == [[1, 2, 3]]
+
+
+def test_a_table_that_is_made_anew_is_not_read_for_it(spark, tmp_path):
+    name = f"delta.`{tmp_path}/anew`"
+    spark.sql(f"CREATE TABLE {name} (id INT) USING delta")
+    write(spark, f"INSERT INTO {name} VALUES (1), (2)")
+    created(spark, "anew")
+    shutil.rmtree(tmp_path / "anew")
+    spark.sql(f"CREATE TABLE {name} (id INT) USING delta")
+    spark.sql(f"INSERT INTO {name} VALUES (666)")
+    assert shown(spark)["anew"]["state"].startswith("AT RISK")
+    assert at(spark, "anew", name) == ["LAKESTEP_NOT_THERE_AS_OF"]
+    with refused("LAKESTEP_NOT_THERE_AS_OF"):
+        ids(spark, f"{name} VERSION AS OF 'snapshot:anew'")
+
+
+def test_vacuum_finds_what_is_held_where_the_table_is_now(spark, tmp_path, alone):
+    one, two = (f"delta.`{tmp_path}/{name}`" for name in ("here", "there"))
+    spark.sql(f"CREATE TABLE {one} (id INT) USING delta")
+    write(spark, f"INSERT INTO {one} VALUES (1), (2)")
+    created(spark, "moved")
+    spark.sql(f"DELETE FROM {one} WHERE id = 1")
+    (tmp_path / "here").rename(tmp_path / "there")
+    files = set((tmp_path / "there").glob("*.parquet"))
+    (held,) = spark.sql(f"SELECT * FROM lakestep_held('{two}')").collect()
+    assert held["files"] > 0
+    spark.sql(f"VACUUM {two} RETAIN 0 HOURS")
+    assert files == set((tmp_path / "there").glob("*.parquet"))
+
+
+def test_vacuum_that_cannot_tell_what_is_held_deletes_nothing(spark, table, alone):
+    name = table("snap_blind")
+    write(spark, f"INSERT INTO {name} VALUES (3, 'c')")
+    created(spark, "blind")
+    write(spark, f"DELETE FROM {name}")
+    files = set(folder(spark, name).glob("*.parquet"))
+    log = folder(spark, name) / "_delta_log"
+    hidden = log / "_lakestep/hidden"
+    (log / "_lakestep/kept").rename(hidden)
+    # The log itself has the version.
+    spark.sql(f"VACUUM {name} RETAIN 0 HOURS")
+    assert files == set(folder(spark, name).glob("*.parquet"))
+    (log / f"{0:020d}.json").rename(log / "gone")
+    with refused("LAKESTEP_HELD_VERSION_UNREADABLE", "55000"):
+        spark.sql(f"VACUUM {name} RETAIN 0 HOURS")
+    assert files == set(folder(spark, name).glob("*.parquet"))
+    (log / "gone").rename(log / f"{0:020d}.json")
+
+
+def test_vacuum_with_the_root_of_others_is_refused(spark, table, tmp_path, alone):
+    name = table("snap_rooted")
+    write(spark, f"DELETE FROM {name} WHERE id = 1")
+    session = spark.newSession()
+    session.conf.set("spark.lakestep.root", f"file:{tmp_path}/other")
+    with refused("LAKESTEP_TABLE_OF_ANOTHER_TIMELINE"):
+        session.sql(f"VACUUM {name}")
+
+
+def test_a_snapshot_that_is_dropped_while_it_is_read(spark, other_session, table):
+    name, met = table("snap_dropped"), table("snap_dropped_met")
+    write(spark, f"INSERT INTO {name} VALUES (3, 'c')", f"DELETE FROM {met}")
+    created(spark, "short")
+    other_session.sql("BEGIN AS OF SNAPSHOT short")
+    assert ids(other_session, met) == []
+    assert ids(other_session, name) == [1, 2, 3]
+    spark.sql("DROP SNAPSHOT short")
+    with refused("LAKESTEP_SNAPSHOT_DROPPED", "55000"):
+        ids(other_session, name)
+    rollback(other_session)
+
+
+def test_times_and_checkpoints_of_version_2_are_copied(spark, tmp_path):
+    path = tmp_path / "v2[pq] é%"
+    name = f"delta.`{path}`"
+    spark.sql(
+        f"CREATE TABLE {name} (id INT) USING delta TBLPROPERTIES"
+        " ('delta.checkpointPolicy' = 'v2', 'delta.checkpointInterval' = '2')"
+    )
+    for number in range(3):
+        write(spark, f"INSERT INTO {name} VALUES ({number})")
+    log = path / "_delta_log"
+    assert list((log / "_sidecars").glob("*.parquet"))
+    for commit_file in log.glob("*.json"):
+        os.utime(commit_file, (time.time() - 5 * 86400,) * 2)
+    assert created(spark, "v2")["state"] == "KEPT"
+    write(spark, f"DELETE FROM {name}")
+    for file in log.glob("0*"):
+        if not file.name.startswith(f"{4:020d}"):
+            file.unlink()
+    assert at(spark, "v2", name) == [[0, 1, 2]]
+    (kept,) = (log / "_lakestep/kept").glob("*/*3.json")
+    assert kept.stat().st_mtime < time.time() - 4 * 86400
 
 
 def test_the_log_is_kept_from_clean_ups(spark, plain, tmp_path):

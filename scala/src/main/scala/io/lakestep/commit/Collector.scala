@@ -47,6 +47,8 @@ private[commit] final class Collector(env: Environment, abort: Vector[String] =>
       (making, time) <- timeline.makings() if time < before
       if LateNames.isForgotten(timeline, making, time, clock.nowMs())
     } timeline.deleteMaking(making)
+    for ((path, _) <- found)
+      KeptLogs.tidy(stores, path, before)(timeline.snapshots.all().map(_.id).toSet)
     val temporary = found.map { case (path, _) => path.temporary } ++ timeline.temporary
     val failed = staged.collect { case (path, Left(e)) => path.uri -> e } ++
       temporary.flatMap(folder =>

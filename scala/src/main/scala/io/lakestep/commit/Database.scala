@@ -44,7 +44,7 @@ final class Database private[lakestep] (
   private val files = new StagedFiles(env)
   private val commits = new Commit(env, bindings, finish, names)
 
-  val snapshots: Snapshots = new Snapshots(env, pins, helping)
+  val snapshots: Snapshots = new Snapshots(env, bindings, pins, helping)
 
   /** The folder of the timeline; it tells databases of one process apart. */
   def root: String = timeline.root

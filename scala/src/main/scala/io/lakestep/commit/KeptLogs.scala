@@ -41,6 +41,44 @@ private[commit] object KeptLogs {
     }
   }
 
+  /** Notes that a copy is being made, whose files have the times of others. */
+  def start(stores: ObjectStores, table: TableRef, copy: String): Unit = {
+    stores.forPath(table.uri).putIfAbsent(started(table, copy), s"$copy\n".getBytes("UTF-8"))
+    ()
+  }
+
+  /** The copy is whole, or will never be. */
+  def end(stores: ObjectStores, table: TableRef, copy: String): Unit =
+    stores.forPath(table.uri).delete(started(table, copy))
+
+  private def started(table: TableRef, copy: String) = s"${table.keptCopy(copy)}$Started"
+
+  private val Started = ".started"
+
+  /**
+   * Deletes copies of snapshots that are dropped, and those that nobody has finished.
+   *
+   * @param live ids of snapshots; asked for once it is known which copies there are
+   * @param before younger ones may be in the making
+   */
+  def tidy(stores: ObjectStores, table: TableRef, before: Long)(live: => Set[String]): Unit = {
+    val store = stores.forPath(table.uri)
+    val files = store.list(table.keptFolder, "")
+    val folders = store.folders(table.keptFolder)
+    if (files.nonEmpty || folders.nonEmpty) {
+      val making =
+        files.filter(f => f.name.endsWith(Started) && f.modifiedMs >= before).map(_.name)
+      val snapshots = files.map(_.name).filter(_.endsWith(".json")).map(_.stripSuffix(".json"))
+      val (used, unused) = snapshots.partition(live)
+      unused.foreach(delete(stores, table, _))
+      val copies = used.flatMap(find(stores, table, _)).map(_.copy)
+      for (copy <- folders if !copies.contains(copy) && !making.contains(copy + Started)) {
+        store.deleteFolder(table.keptCopy(copy))
+        end(stores, table, copy)
+      }
+    }
+  }
+
   /** Of a snapshot that is dropped: first what names the copy. */
   def delete(stores: ObjectStores, table: TableRef, snapshot: String): Unit =
     find(stores, table, snapshot).foreach { kept =>

@@ -4,7 +4,9 @@ import scala.util.control.NonFatal
 
 import io.lakestep.{Errors, LakestepException}
 import io.lakestep.log.TableRef
-import io.lakestep.timeline.{CommitEntry, Cut, NamedSnapshot, SnapshotTable}
+import io.lakestep.timeline.{
+  CommitEntry, Cut, NamedSnapshot, Requested, SnapshotTable, TimelineSnapshot
+}
 
 /** What CREATE SNAPSHOT asks for. Without `asOf` it is the newest state. */
 final case class SnapshotRequest(
@@ -15,18 +17,34 @@ final case class SnapshotRequest(
     user: String,
     application: String)
 
-/** Why a file stays that no version of a table names any more: a snapshot, or an open transaction. */
-sealed trait Holder
+/**
+ * Why files stay that the newest version of a table does not name any more.
+ *
+ * @param version which is read, if it is known
+ */
+final case class Holder(kind: Holder.Kind, name: String, version: Option[Long], sinceMs: Long) {
+
+  /** The named snapshot, whose copy of the log is read where there is one. */
+  def snapshot: Option[String] = kind match {
+    case Holder.OfSnapshot(id) => Some(id)
+    case Holder.OfTransaction => None
+  }
+}
 
 object Holder {
-  final case class OfSnapshot(snapshot: NamedSnapshot, table: SnapshotTable) extends Holder
+  sealed trait Kind
+  final case class OfSnapshot(id: String) extends Kind
 
-  /** What was removed since it began, and what it has staged. */
-  final case class OfTransaction(id: String, sinceMs: Long) extends Holder
+  /** What has been written since it began stays, too: it may have staged it. */
+  case object OfTransaction extends Kind
 }
 
 /** Named snapshots: makes and drops them, and tells VACUUM what they hold. */
-final class Snapshots private[commit] (env: Environment, pins: Pins, helping: Helping) {
+final class Snapshots private[commit] (
+    env: Environment,
+    bindings: Bindings,
+    pins: Pins,
+    helping: Helping) {
   import env.{clock, ids, observer, stores, timeline}
 
   /**
@@ -58,7 +76,9 @@ final class Snapshots private[commit] (env: Environment, pins: Pins, helping: He
     )
     if (!timeline.snapshots.create(snapshot)) throw exists(request.name)
     observer.snapshotPut(snapshot.name)
-    for (table <- cut(snapshot)) {
+    // What holds all that it needs held it all the time, if it still does.
+    def isHeld = at.named.exists(held => find(held.name).exists(_.id == held.id))
+    for (table <- if (isHeld) None else cut(snapshot)) {
       drop(snapshot)
       throw Errors(
         "LAKESTEP_SNAPSHOT_CUT",
@@ -78,9 +98,20 @@ final class Snapshots private[commit] (env: Environment, pins: Pins, helping: He
   def all(): Vector[NamedSnapshot] =
     if (timeline.existingId.isEmpty) Vector.empty else timeline.snapshots.all()
 
-  /** The copy of a table's log that was made for a snapshot. */
-  def kept(snapshot: NamedSnapshot, table: SnapshotTable): Option[KeptLog] =
-    KeptLogs.find(stores, table.path, snapshot.id)
+  /** To be called before the first file of a copy is there. Condition: as `checkIsThere`. */
+  def starting(table: SnapshotTable, copy: String): Unit = {
+    checkIsThere(table)
+    KeptLogs.start(stores, table.path, copy)
+  }
+
+  /** Condition: LAKESTEP_NOT_THERE_AS_OF, when another table is at the path now, or none. */
+  private def checkIsThere(table: SnapshotTable): Unit =
+    if (!Bindings.read(stores, table.path).exists(_.log == table.log)) throw Errors(
+      "LAKESTEP_NOT_THERE_AS_OF",
+      "table" -> table.path.uri,
+      "version" -> table.version.toString,
+      "reason" -> "another table is at its path now, or none"
+    )
 
   /**
    * Makes a copy count whose files are there; once there is another one, or the snapshot is dropped, it
@@ -95,16 +126,24 @@ final class Snapshots private[commit] (env: Environment, pins: Pins, helping: He
       files: Seq[String]): Unit = {
     val store = stores.forPath(table.path.uri)
     files.foreach(store.sync)
+    // What was copied may be of a table that was made anew at the path.
+    checkIsThere(table)
     if (!KeptLogs.put(stores, table.path, KeptLog(snapshot.id, table.version, copy)))
       store.deleteFolder(table.path.keptCopy(copy))
     if (!find(snapshot.name).exists(_.id == snapshot.id))
       KeptLogs.delete(stores, table.path, snapshot.id)
     observer.logCopied(table.path)
+    KeptLogs.end(stores, table.path, copy)
   }
 
-  /** The id of a table's log, if it is of this timeline. */
+  /**
+   * The id of a table's log, if it is one of this timeline; none for a copy of one.
+   *
+   * Condition: LAKESTEP_TABLE_OF_ANOTHER_TIMELINE.
+   */
   def logOf(table: TableRef): Option[String] =
-    Bindings.read(stores, table).filter(b => timeline.existingId.contains(b.timeline)).map(_.log)
+    try bindings.find(table).map(_.log)
+    catch { case e: LakestepException if e.getCondition == "LAKESTEP_TABLE_IS_A_COPY" => None }
 
   /** Ends it, and then deletes the copies of logs that were made for it. */
   def drop(snapshot: NamedSnapshot): Unit = {
@@ -116,19 +155,9 @@ final class Snapshots private[commit] (env: Environment, pins: Pins, helping: He
     ()
   }
 
-  /** Those that still hold something; the ones that are expired are dropped. */
-  def live(): Vector[NamedSnapshot] =
-    if (timeline.existingId.isEmpty) Vector.empty
-    else {
-      val now = clock.nowMs()
-      val (expired, live) = timeline.snapshots.all().partition(_.isExpired(now))
-      expired.foreach(drop)
-      live
-    }
-
   /**
-   * What VACUUM has to leave of a table of this timeline. That it is about to cut is known to all before
-   * this returns.
+   * What VACUUM has to leave of a table. That it is about to cut is known to all before this returns; when
+   * it has deleted nothing, `uncut` takes that back.
    *
    * @param beforeMs what was removed before is cut
    * @param own the transaction that cuts, if one does
@@ -138,24 +167,55 @@ final class Snapshots private[commit] (env: Environment, pins: Pins, helping: He
       table: TableRef,
       head: Long,
       beforeMs: Long,
-      own: Option[String]): Vector[Holder] = {
-    timeline.snapshots.putCut(Cut(log, table, head, beforeMs, clock.nowMs()))
+      own: Option[String]): (Cut, Vector[Holder]) = {
+    val cut = Cut(log, table, head, beforeMs, clock.nowMs())
+    timeline.snapshots.putCut(cut)
     observer.cutPut(table)
-    timeline.snapshots.tidy(log)
-    holders(log, own)
+    timeline.snapshots.all().filter(_.isExpired(clock.nowMs())).foreach(drop)
+    cut -> holders(log, table, own)
   }
 
-  def holders(log: String, own: Option[String]): Vector[Holder] = {
+  def uncut(cut: Cut): Unit = timeline.snapshots.deleteCut(cut)
+
+  /** Deletes what the others say that this one says, too. */
+  def tidyCuts(cut: Cut): Unit = timeline.snapshots.tidy(cut.log)
+
+  /**
+   * Who holds files of a table.
+   *
+   * @param table where its log is now
+   */
+  def holders(log: String, table: TableRef, own: Option[String]): Vector[Holder] = {
+    val now = clock.nowMs()
     val snapshots = for {
-      snapshot <- live()
-      table <- snapshot.tables if table.log == log
-    } yield Holder.OfSnapshot(snapshot, table)
+      snapshot <- all() if !snapshot.isExpired(now)
+      held <- snapshot.tables if held.log == log
+    } yield Holder(
+      Holder.OfSnapshot(snapshot.id),
+      snapshot.name,
+      Some(held.version),
+      snapshot.createdMs
+    )
+    val open = timeline.allRequested.removedAll(own).toVector
     // By the store's clock, as the times of data files are.
-    val open = timeline.allRequested.removedAll(own).toVector.map { case (id, file) =>
-      Holder.OfTransaction(id, file.modifiedMs)
+    val transactions = env.inParallel(open) { case (id, file) =>
+      val version = timeline.requested(id).flatMap(versionAt(_, table))
+      Holder(Holder.OfTransaction, id, version, file.modifiedMs)
     }
-    snapshots ++ open
+    snapshots ++ transactions
   }
+
+  /** The version that an open transaction reads, or would. */
+  private def versionAt(txn: Requested, table: TableRef): Option[Long] = {
+    val base = if (txn.snapshot == 0) TimelineSnapshot.empty else timeline.snapshotAt(txn.snapshot)
+    val at = ReadPoint(txn.snapshot, base, txn.requestedAtMs, isPast = true)
+    try Some(pins(at, table, notBelow = -1, reader = "").version)
+    catch { case e: LakestepException if Snapshots.Missing(e.getCondition) => None }
+  }
+
+  /** The copy of a table's log that was made for a snapshot. */
+  def kept(table: TableRef, snapshot: String): Option[KeptLog] =
+    KeptLogs.find(stores, table, snapshot)
 
   private def pinned(at: ReadPoint): Vector[Either[TableRef, SnapshotTable]] = {
     val dropped = at.base.names.dropped.flatMap(_.table.path).toSet

@@ -48,10 +48,12 @@ final class TableRef private (val uri: String) {
     s"${staging(segment)}/${TableRef.NetActions}$hash.json"
 
   /** Says which copy of the log was made for a named snapshot. */
-  def kept(snapshot: String): String = s"$ownFolder/${TableRef.Kept}/$snapshot.json"
+  def kept(snapshot: String): String = s"$keptFolder/$snapshot.json"
+
+  def keptFolder: String = s"$ownFolder/${TableRef.Kept}"
 
   /** The folder of such a copy. */
-  def keptCopy(copy: String): String = s"$ownFolder/${TableRef.Kept}/$copy"
+  def keptCopy(copy: String): String = s"$keptFolder/$copy"
 
   /** The data file that a `path` of an action names. */
   def dataFile(actionPath: String): String =

@@ -7,6 +7,7 @@ import scala.util.{Try, Using}
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 
+import io.lakestep.Errors
 import io.lakestep.log.LogFileName
 import io.lakestep.storage.HadoopStores
 
@@ -72,6 +73,8 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
       base: Vector[FileStatus],
       staged: Map[String, FileStatus]): Vector[(String, FileStatus)] = {
     val visible = base.map(s => s.getPath.getName -> s)
+    if (visible.isEmpty && chain.kept.isDefined)
+      throw Errors("LAKESTEP_SNAPSHOT_DROPPED", "table" -> table)
     if (visible.isEmpty && staged.isEmpty && !hasLog) throw notFound(log)
     (visible ++ staged).sortBy(_._1)
   }

@@ -51,10 +51,14 @@ final class NamedSnapshots private[timeline] (
 
   /** Notes what is about to be cut; returns once it is there. */
   def putCut(cut: Cut): Unit = {
-    val bytes = NamedSnapshotCodec.encode(cut)
-    put(s"$cuts/${cut.log}.${Json.blake3(bytes).take(32)}.json", bytes)
+    put(file(cut), NamedSnapshotCodec.encode(cut))
     ()
   }
+
+  def deleteCut(cut: Cut): Unit = store.delete(file(cut))
+
+  private def file(cut: Cut) =
+    s"$cuts/${cut.log}.${Json.blake3(NamedSnapshotCodec.encode(cut)).take(32)}.json"
 
   /** What is cut, or was, of a log. */
   def cutsOf(log: String): Vector[Cut] = cutFiles(log).map(_._2)

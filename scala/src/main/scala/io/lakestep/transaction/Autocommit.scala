@@ -103,6 +103,12 @@ object Autocommit {
       }
     }.getOrElse(false)
 
+  /** Whether a transaction, of whatever timeline, has written a table. */
+  def isBound(session: SparkSession, table: Path): Boolean = {
+    val conf = session.sessionState.newHadoopConf()
+    isBound(ref(table, conf), conf)
+  }
+
   /** The path that stores know a table by. */
   private def ref(table: Path, conf: Configuration): TableRef =
     BasePath.ref(CanonicalPath(table, conf))

@@ -27,7 +27,8 @@ object KeptCopies extends Logging {
     val own = SparkInternals.cloned(session)
     snapshot.tables.flatMap { table =>
       try {
-        if (database.snapshots.kept(snapshot, table).isEmpty) copy(own, database, snapshot, table)
+        if (database.snapshots.kept(table.path, snapshot.id).isEmpty)
+          copy(own, database, snapshot, table)
         None
       } catch {
         case NonFatal(cause) =>
@@ -44,6 +45,7 @@ object KeptCopies extends Logging {
       table: SnapshotTable): Unit = {
     val conf = session.sessionState.newHadoopConf()
     val folder = Ids.random.nextHex()
+    database.snapshots.starting(table, folder)
     val files = VersionFiles.ofLog(session, path(table.path.uri), table.version)
     files.foreach { file =>
       copy(path(s"${table.path.log}/$file"), path(target(table.path, folder, file)), conf)
@@ -54,9 +56,12 @@ object KeptCopies extends Logging {
   private def target(table: TableRef, copy: String, file: String) =
     s"${table.keptCopy(copy)}/$file"
 
+  /** With the time of the original, by which Delta tells when a version was made. */
   private def copy(from: Path, to: Path, conf: Configuration): Unit = {
-    FileUtil.copy(from.getFileSystem(conf), from, to.getFileSystem(conf), to, false, conf)
-    ()
+    val (source, target) = (from.getFileSystem(conf), to.getFileSystem(conf))
+    val status = source.getFileStatus(from)
+    FileUtil.copy(source, status, target, to, false, true, conf)
+    target.setTimes(to, status.getModificationTime, -1)
   }
 
   private def path(uri: String) = new Path(new URI(uri))

@@ -28,8 +28,12 @@ final class NamedSnapshotsSuite extends AnyFunSuite {
     val log: String = db.snapshots.logOf(lake.path("A")).get
 
     /** What VACUUM leaves, and for whom. */
-    def vacuum(beforeMs: Long, db: Database = db): Vector[Holder] =
-      db.snapshots.cutting(log, lake.path("A"), lake.head("A"), beforeMs, own = None)
+    def vacuum(beforeMs: Long, db: Database = db): Vector[Holder] = {
+      val (cut, holders) =
+        db.snapshots.cutting(log, lake.path("A"), lake.head("A"), beforeMs, own = None)
+      db.snapshots.tidyCuts(cut)
+      holders
+    }
 
     def names: Vector[String] = db.snapshots.all().map(_.name)
 
@@ -96,7 +100,7 @@ final class NamedSnapshotsSuite extends AnyFunSuite {
     val s = new Scene
     val kept = s.create(retainMs = Some(Hour))
     s.create("other")
-    def held = s.vacuum(0).collect { case h: Holder.OfSnapshot => h.snapshot.name }
+    def held = s.vacuum(0).filter(_.snapshot.isDefined).map(_.name)
     assert(held == Seq("eoy", "other"))
     s.lake.clock.advance(Hour - 1)
     assert(held == Seq("eoy", "other"))
@@ -110,8 +114,11 @@ final class NamedSnapshotsSuite extends AnyFunSuite {
     val s = new Scene
     val txn = s.lake.begin(s.db)
     s.lake.begin(s.db, readOnly = true)
-    assert(s.vacuum(0) == Seq(Holder.OfTransaction(txn.id, s.lake.clock.nowMs())))
-    assert(s.db.snapshots.holders(s.log, own = Some(txn.id)).isEmpty)
+    val now = s.lake.clock.nowMs()
+    s.lake.clock.advance(1)
+    s.lake.foreign("A", s.lake.remove("a2"))
+    assert(s.vacuum(0) == Seq(Holder(Holder.OfTransaction, txn.id, Some(1), now)))
+    assert(s.db.snapshots.holders(s.log, s.lake.path("A"), own = Some(txn.id)).isEmpty)
     s.db.discard(txn, Nil)
     assert(s.vacuum(0).isEmpty)
   }
@@ -246,10 +253,11 @@ final class NamedSnapshotsSuite extends AnyFunSuite {
       s.db.snapshots.keep(snapshot, table, id, Seq(file))
     }
     val (one, two) = ("1" * 32, "2" * 32)
-    assert(s.db.snapshots.kept(snapshot, table).isEmpty)
+    def kept = s.db.snapshots.kept(table.path, snapshot.id)
+    assert(kept.isEmpty)
     copy(one)
     copy(two)
-    assert(s.db.snapshots.kept(snapshot, table).map(_.copy).contains(one))
+    assert(kept.map(_.copy).contains(one))
     def left = s.lake.memory.paths.filter(_.contains("/kept/"))
     assert(left.size == 2)
     s.db.snapshots.drop(snapshot)
@@ -257,6 +265,56 @@ final class NamedSnapshotsSuite extends AnyFunSuite {
     // Who has not noticed it leaves nothing, either.
     copy(two)
     assert(left.isEmpty)
+  }
+
+  test("a copy that nobody has finished, or deleted, is collected; one in the making is not") {
+    val s = new Scene
+    val snapshot = s.create()
+    val table = snapshot.tables.head
+    def start(id: String): Unit = {
+      s.db.snapshots.starting(table, id)
+      s.lake.store.putIfAbsent(s"${table.path.keptCopy(id)}/0.json", Array(1.toByte))
+    }
+    def left = s.lake.memory.paths.filter(_.contains("/kept/")).map(_.split('/').takeRight(2).head)
+    start("1" * 32)
+    s.db.snapshots.keep(snapshot, table, "1" * 32, Nil)
+    start("2" * 32)
+    s.lake.clock.advance(Hour)
+    start("3" * 32)
+    s.db.collect(Hour / 2)
+    assert(left.toSet == Set("kept", "1" * 32, "3" * 32))
+    // Its client died before it deleted the copy.
+    s.db.timeline.snapshots.drop(snapshot, 0)
+    s.lake.clock.advance(Hour)
+    s.db.collect(Hour / 2)
+    assert(left.isEmpty)
+  }
+
+  test("no copy of a table that was made anew at the path is made") {
+    val s = new Scene
+    val snapshot = s.create()
+    val table = snapshot.tables.head
+    s.lake.drop("A")
+    s.lake.create("A", "other")
+    assert(s.failure(s.db.snapshots.starting(table, "1" * 32)) == "LAKESTEP_NOT_THERE_AS_OF")
+    // Meanwhile.
+    assert(s.failure(s.db.snapshots.keep(snapshot, table, "1" * 32, Nil)) ==
+      "LAKESTEP_NOT_THERE_AS_OF")
+    assert(s.db.snapshots.kept(table.path, snapshot.id).isEmpty)
+  }
+
+  test("what VACUUM was refused is taken back; a snapshot of one that is held is not cut") {
+    val s = new Scene
+    val now = s.lake.clock.nowMs()
+    s.lake.foreign("A", s.lake.remove("a2"), s.lake.add("a3"))
+    val (cut, _) =
+      s.db.snapshots.cutting(s.log, s.lake.path("A"), s.lake.head("A"), now + Hour, own = None)
+    s.db.snapshots.uncut(cut)
+    val first = s.create("first", asOf = Some(AsOf.Version(1)))
+    s.vacuum(now + Hour)
+    assert(s.failure(s.create(asOf = Some(AsOf.Version(1)))) == "LAKESTEP_SNAPSHOT_CUT")
+    val again = s.create(asOf = Some(AsOf.Named("first")))
+    assert(again.tables == first.tables)
   }
 
   test("where the log is gone the copy is read, and without one nothing is") {

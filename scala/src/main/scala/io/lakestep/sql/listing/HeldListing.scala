@@ -3,7 +3,6 @@ package io.lakestep.sql.listing
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.types.{DataType, LongType, StringType, TimestampType}
 
-import io.lakestep.commit.Holder
 import io.lakestep.log.TableRef
 import io.lakestep.transaction.{Databases, HeldFiles}
 
@@ -23,13 +22,16 @@ private[sql] final case class HeldListing(table: TableRef) extends Listing {
 
   override def rows(session: SparkSession, keys: KeyRange): Seq[Row] = {
     val snapshots = Databases.of(session).snapshots
-    snapshots.logOf(table).toSeq.flatMap(snapshots.holders(_, own = None)).map {
-      case held: Holder.OfSnapshot =>
-        val (files, bytes) = HeldFiles.count(session, held)
-        val since = Listing.time(held.snapshot.createdMs)
-        Row("SNAPSHOT", held.snapshot.name, held.table.version, since, files, bytes)
-      case Holder.OfTransaction(id, sinceMs) =>
-        Row("TRANSACTION", id, null, Listing.time(sinceMs), null, null)
+    val files = new HeldFiles(session, table)
+    snapshots.logOf(table).toSeq.flatMap(snapshots.holders(_, table, own = None)).map { holder =>
+      val kind = if (holder.snapshot.isDefined) "SNAPSHOT" else "TRANSACTION"
+      val since = Listing.time(holder.sinceMs)
+      holder.version match {
+        case None => Row(kind, holder.name, null, since, 0L, 0L)
+        case Some(version) =>
+          val (number, bytes) = files.count(holder, version)
+          Row(kind, holder.name, version, since, number, bytes)
+      }
     }
   }
 }

@@ -42,7 +42,7 @@ final case class ReadAsOf(session: SparkSession) extends Rule[LogicalPlan] {
         case source: UnresolvedDataSource
             if source.options.contains(VersionOption) &&
               DeltaSourceUtils.isDeltaDataSourceName(source.format) =>
-          val path = source.paths.headOption.orElse(source.options.get("path")).getOrElse("")
+          val path = onePath(source)
           val past =
             PastTables(session, Seq("delta", path), asked(source.options(VersionOption)))
           val others = source.options.originalMap.filterNot { case (key, _) =>
@@ -54,6 +54,21 @@ final case class ReadAsOf(session: SparkSession) extends Rule[LogicalPlan] {
           ))
       }
     }
+
+  private def onePath(source: UnresolvedDataSource): String = {
+    def refuse(reason: String) = throw Errors(
+      "LAKESTEP_AS_OF_NOT_FOUND",
+      "asked" -> asked(source.options(VersionOption)).toString,
+      "reason" -> reason
+    )
+    if (Seq("versionAsOf", "timestampAsOf").exists(source.options.contains))
+      refuse("versionAsOf or timestampAsOf is given, too")
+    (source.paths ++ source.options.get("path")).distinct match {
+      case Seq(path) => path
+      case Seq() => refuse("there is no path")
+      case _ => refuse("there are several paths")
+    }
+  }
 
   private def at(relation: UnresolvedRelation, asOf: AsOf): LogicalPlan =
     if (relation.isStreaming)

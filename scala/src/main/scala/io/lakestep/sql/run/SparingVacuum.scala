@@ -13,7 +13,8 @@ import io.lakestep.commit.Holder
 import io.lakestep.log.TableRef
 import io.lakestep.overlay.OverlayPath
 import io.lakestep.storage.CanonicalPath
-import io.lakestep.transaction.{BasePath, Databases, HeldFiles, Transactions}
+import io.lakestep.timeline.Cut
+import io.lakestep.transaction.{Autocommit, BasePath, Databases, HeldFiles, Transactions}
 
 /** VACUUM, which leaves what named snapshots read, and what open transactions read or have staged. */
 final case class SparingVacuum(vacuum: VacuumTableCommand) extends LeafRunnableCommand
@@ -22,19 +23,31 @@ final case class SparingVacuum(vacuum: VacuumTableCommand) extends LeafRunnableC
   override val output: Seq[Attribute] = vacuum.output
 
   override def run(session: SparkSession): Seq[Row] = {
-    val database = Databases.of(session)
     val held = for {
-      table <-
-        DeltaReference.in(vacuum.child).headOption.map(r => SparingVacuum.ref(session, r.path))
-      log <- database.snapshots.logOf(table)
-    } yield DeltaVacuum(session, vacuum) { (head, beforeMs) =>
-      val own = Transactions.open(session).map(_.id)
-      val holders =
-        if (vacuum.dryRun) database.snapshots.holders(log, own)
-        else database.snapshots.cutting(log, table, head, beforeMs, own)
-      spared(session, table, head, beforeMs, holders)
-    }
+      path <- DeltaReference.in(vacuum.child).headOption.map(r => SparingVacuum.base(r.path))
+      if Autocommit.isBound(session, path)
+      table = BasePath.ref(CanonicalPath(path, session.sessionState.newHadoopConf()))
+      log <- Databases.of(session).snapshots.logOf(table)
+    } yield sparing(session, table, log)
     held.getOrElse(vacuum.run(session))
+  }
+
+  private def sparing(session: SparkSession, table: TableRef, log: String): Seq[Row] = {
+    val snapshots = Databases.of(session).snapshots
+    val own = Transactions.open(session).map(_.id)
+    var cut = Option.empty[Cut]
+    val rows = DeltaVacuum(session, vacuum) { (head, beforeMs) =>
+      val holders =
+        if (vacuum.dryRun) snapshots.holders(log, table, own)
+        else {
+          val (put, holders) = snapshots.cutting(log, table, head, beforeMs, own)
+          cut = Some(put)
+          holders
+        }
+      spared(session, table, head, beforeMs, holders)
+    }(cut.foreach(snapshots.uncut))
+    cut.foreach(snapshots.tidyCuts)
+    rows
   }
 
   private def spared(
@@ -43,17 +56,25 @@ final case class SparingVacuum(vacuum: VacuumTableCommand) extends LeafRunnableC
       head: Long,
       beforeMs: Long,
       holders: Vector[Holder]): DeltaVacuum.Spared = {
-    val snapshots = holders.collect { case s: Holder.OfSnapshot if s.table.version < head => s }
-    val since = holders.collect { case t: Holder.OfTransaction => t.sinceMs }.minOption
-    snapshots.foreach { s =>
-      logInfo(s"VACUUM of $table leaves what snapshot ${s.snapshot.name} reads in version " +
-        s"${s.table.version}")
+    val now = System.currentTimeMillis()
+    val files = new HeldFiles(session, table)
+    val held = for (holder <- holders; version <- holder.version) yield {
+      logInfo(s"VACUUM of $table leaves what ${holder.name} reads in version $version")
+      version -> (files.data(holder, version)(_: String))
     }
-    since.filter(_ < beforeMs).foreach { ms =>
-      logInfo(s"VACUUM of $table leaves what was written or removed since a transaction began, " +
-        s"${java.time.Instant.ofEpochMilli(ms)}, that is open")
-    }
-    DeltaVacuum.Spared(since, snapshots.map(HeldFiles.state(session, _)).distinct)
+    // A snapshot that is made now may read what is removed before Delta looks for it.
+    val isShort = beforeMs > now - SparingVacuum.SkewMs
+    val newest = Option.when(isShort)(head -> ((base: String) =>
+      files.data(head)(base).getOrElse(session.emptyDataFrame.selectExpr(
+        "'' AS path",
+        "0L AS bytes"
+      ))
+    ))
+    val open = holders.filter(_.kind == Holder.OfTransaction).map(_.sinceMs - SparingVacuum.SkewMs)
+    DeltaVacuum.Spared(
+      (open ++ Option.when(isShort)(now)).minOption,
+      (held ++ newest).distinctBy(_._1).map(_._2)
+    )
   }
 }
 
@@ -65,8 +86,9 @@ object SparingVacuum {
     case other => other
   }
 
-  private def ref(session: SparkSession, path: Path): TableRef = {
-    val base = if (OverlayPath.isOverlay(path)) OverlayPath.parse(path).base else path
-    BasePath.ref(CanonicalPath(base, session.sessionState.newHadoopConf()))
-  }
+  private def base(path: Path): Path =
+    if (OverlayPath.isOverlay(path)) OverlayPath.parse(path).base else path
+
+  /** How far clocks may be apart. */
+  private val SkewMs = 3600000L
 }

@@ -3,54 +3,69 @@ package org.apache.spark.sql.delta.lakestep
 import java.util.concurrent.TimeUnit
 
 import io.delta.tables.execution.VacuumTableCommand
-import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 import org.apache.spark.sql.delta.{DeltaLog, DeltaTableUtils, UniversalFormat}
 import org.apache.spark.sql.delta.catalog.DeltaTableV2
 import org.apache.spark.sql.delta.commands.VacuumCommand
 import org.apache.spark.sql.delta.util.DeltaFileOperations
-import org.apache.spark.sql.functions.{col, lit, when}
+import org.apache.spark.sql.functions.{coalesce, col, lit, when}
 import org.apache.spark.util.SerializableConfiguration
 
 /**
- * Delta's VACUUM, of which some files are kept out: it gets them in its inventory, as younger than they
- * are. A vacuum LITE, which takes no inventory, becomes a full one then.
+ * Delta's VACUUM, from which some files are kept: it gets them in its inventory, as younger than they are.
+ * (It may ignore the hours that it is given.)
  */
 object DeltaVacuum {
 
   /**
-   * @param sinceMs nothing is deleted that was written, or removed, after that
-   * @param states tables, of overlays perhaps, whose newest versions have to stay
+   * What stays.
+   *
+   * @param sinceMs what was written after that
+   * @param states data files of versions, as full paths below a table's own one, which they are given
    */
-  final case class Spared(sinceMs: Option[Long], states: Seq[Path])
+  final case class Spared(sinceMs: Option[Long], states: Seq[String => DataFrame]) {
+    def isEmpty: Boolean = sinceMs.isEmpty && states.isEmpty
+  }
 
-  /** @param spared by the newest version of the table, and the time before which files are deleted */
-  def apply(session: SparkSession, vacuum: VacuumTableCommand)(
-      spared: (Long, Long) => Spared): Seq[Row] = {
+  /**
+   * @param spared by the newest version of the table, and the time before which files are deleted at most
+   * @param refused is called when Delta has deleted nothing, as the hours are too few
+   */
+  def apply(session: SparkSession, vacuum: VacuumTableCommand)(spared: (Long, Long) => Spared)(
+      refused: => Unit): Seq[Row] = {
     val table = VacuumCommand.getDeltaTable(vacuum.child, "VACUUM")
     if (!table.tableExists || table.hasPartitionFilters) vacuum.run(session)
     else {
       val snapshot = table.update()
-      val now = System.currentTimeMillis()
-      val retainMs = vacuum.horizonHours.map(h => TimeUnit.HOURS.toMillis(math.round(h)))
-        .getOrElse(DeltaLog.tombstoneRetentionMillis(snapshot.metadata))
-      val spare = spared(snapshot.version, now - retainMs)
-      val hours = spare.sinceMs.filter(_ < now - retainMs)
-        .map(since => math.ceil((now - since).toDouble / TimeUnit.HOURS.toMillis(1)))
+      val configured = DeltaLog.tombstoneRetentionMillis(snapshot.metadata)
+      val hours = vacuum.horizonHours.map(h => TimeUnit.HOURS.toMillis(math.round(h)))
+      // Which of them counts is Delta's to say.
+      val retainMs = hours.fold(configured)(_.min(configured))
+      val spare = spared(snapshot.version, System.currentTimeMillis() - retainMs)
       val wanted = asked(session, vacuum)
       val inventory =
-        if (spare.states.isEmpty) wanted
-        else Some(without(session, table, wanted.getOrElse(listed(session, table)), spare.states))
-      VacuumCommand.gc(
-        session,
-        table,
-        vacuum.dryRun,
-        hours.orElse(vacuum.horizonHours),
-        inventory,
-        if (spare.states.isEmpty) vacuum.vacuumType else Some("FULL")
-      ).collect().toSeq
+        if (spare.isEmpty || wanted.exists(!isInventory(_))) wanted
+        else Some(without(table, wanted.getOrElse(listed(session, table)), spare))
+      try
+        VacuumCommand.gc(
+          session,
+          table,
+          vacuum.dryRun,
+          vacuum.horizonHours,
+          inventory,
+          vacuum.vacuumType
+        ).collect().toSeq
+      catch {
+        case e: IllegalArgumentException =>
+          // Before it has looked for files.
+          refused
+          throw e
+      }
     }
   }
+
+  private def isInventory(frame: DataFrame): Boolean =
+    VacuumCommand.INVENTORY_SCHEMA.fieldNames.forall(frame.columns.contains)
 
   /** The inventory that the user gives. */
   private def asked(session: SparkSession, vacuum: VacuumTableCommand): Option[DataFrame] =
@@ -78,23 +93,23 @@ object DeltaVacuum {
     ).toDF()
   }
 
-  private def without(
-      session: SparkSession,
-      table: DeltaTableV2,
-      inventory: DataFrame,
-      states: Seq[Path]): DataFrame = {
-    val kept = states.map(VersionFiles.data(session, _, base(table)).select("path"))
-      .reduce(_ union _).distinct().withColumn("isKept", lit(true))
-    val marked = inventory.join(kept, Seq("path"), "left")
+  private def without(table: DeltaTableV2, inventory: DataFrame, spare: Spared): DataFrame = {
     def nullable(name: String) = when(col("path").isNotNull, col(name)).as(name)
+    val young = spare.sinceMs.fold(lit(false))(ms => col("modificationTime") >= ms)
+    val marked = spare.states.map(_(base(table)).select("path")).reduceOption(_ union _)
+      .fold(inventory.withColumn(IsKept, lit(false))) { kept =>
+        inventory.join(kept.distinct().withColumn(IsKept, lit(true)), Seq("path"), "left")
+      }
     marked.select(
       col("path"),
       nullable("length"),
       nullable("isDir"),
-      when(col("isKept"), lit(Long.MaxValue)).otherwise(nullable("modificationTime"))
-        .as("modificationTime")
+      when(coalesce(col(IsKept), lit(false)) || young, lit(Long.MaxValue))
+        .otherwise(nullable("modificationTime")).as("modificationTime")
     )
   }
+
+  private val IsKept = "lakestep_is_kept"
 
   private def base(table: DeltaTableV2): String = {
     val path = table.deltaLog.dataPath

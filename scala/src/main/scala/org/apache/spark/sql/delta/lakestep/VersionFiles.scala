@@ -2,7 +2,7 @@ package org.apache.spark.sql.delta.lakestep
 
 import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.sql.{DataFrame, Encoders, SparkSession}
-import org.apache.spark.sql.delta.{DeltaLog, Snapshot}
+import org.apache.spark.sql.delta.{DeltaLog, DeltaLogFileIndex, Snapshot}
 import org.apache.spark.sql.delta.actions.AddFile
 import org.apache.spark.sql.delta.util.DeltaFileOperations
 
@@ -23,38 +23,43 @@ object VersionFiles {
       val snapshot = log.getSnapshotAt(version, catalogTableOpt = None)
       val segment = snapshot.logSegment
       val checkpoint = segment.checkpointProvider.topLevelFiles
-      (checkpoint ++ segment.deltas).map(_.getPath.getName) ++
-        checkpoint.flatMap(sidecars(session, snapshot, _))
+      (checkpoint ++ segment.deltas).map(_.getPath.getName) ++ sidecars(snapshot, checkpoint)
     }
 
   /** Of a checkpoint of version 2, whose top file names others. */
-  private def sidecars(
-      session: SparkSession,
-      snapshot: Snapshot,
-      checkpoint: FileStatus): Seq[String] =
+  private def sidecars(snapshot: Snapshot, checkpoint: Seq[FileStatus]): Seq[String] =
     if (!snapshot.protocol.readerFeatures.exists(_.contains("v2Checkpoint"))) Nil
     else {
-      val path = checkpoint.getPath.toString
-      val top = if (path.endsWith(".json")) session.read.json(path) else session.read.parquet(path)
-      if (!top.columns.contains("sidecar")) Nil
-      else
-        top.where("sidecar IS NOT NULL").select("sidecar.path").collect().toSeq
-          .map(row => s"${LogFileName.SidecarFolder}/${row.getString(0).split('/').last}")
+      val (json, parquet) = checkpoint.partition(_.getPath.getName.endsWith(".json"))
+      val indexes = DeltaLogFileIndex(DeltaLogFileIndex.CHECKPOINT_FILE_FORMAT_JSON, json) ++
+        DeltaLogFileIndex(DeltaLogFileIndex.CHECKPOINT_FILE_FORMAT_PARQUET, parquet)
+      indexes.toSeq.flatMap { index =>
+        snapshot.deltaLog.loadIndex(index).where("sidecar IS NOT NULL").select("sidecar.path")
+          .collect().toSeq
+      }.map(row => s"${LogFileName.SidecarFolder}/${row.getString(0).split('/').last}")
     }
 
   /**
-   * The data files of the newest version below a path, as full paths below `base`, and the deletion
-   * vectors beside them; with the bytes of the former.
+   * The data files of a version, as full paths below `base`, and the deletion vectors beside them; with
+   * the bytes of the former. None where the version cannot be read there.
    *
-   * @param table perhaps an overlay, in which a version is the newest one
+   * @param table the table, or an overlay in which the version is the newest one
    * @param base how the paths begin
    */
-  def data(session: SparkSession, table: Path, base: String): DataFrame = {
-    val files = DeltaLog.forTable(session, table).update().allFiles
-    files.flatMap(pathsOf(base, _))(
-      Encoders.tuple(Encoders.STRING, Encoders.scalaLong)
-    ).toDF("path", "bytes")
-  }
+  def data(session: SparkSession, table: Path, version: Long, base: String): Option[DataFrame] =
+    session.withActive {
+      val snapshot = DeltaLog.forTable(session, table).update()
+      // Where there is no log Delta has an empty one.
+      Option.when(snapshot.version == version) {
+        snapshot.allFiles.flatMap(pathsOf(base, _))(
+          Encoders.tuple(Encoders.STRING, Encoders.scalaLong)
+        ).toDF("path", "bytes")
+      }
+    }
+
+  /** The newest version of a table. */
+  def head(session: SparkSession, table: Path): Long =
+    session.withActive(DeltaLog.forTable(session, table).update().version)
 
   private def pathsOf(base: String, file: AddFile): Seq[(String, Long)] = {
     val vector = Option(file.deletionVector).filter(_.isOnDisk)
