@@ -223,15 +223,15 @@ def test_vacuum_leaves_what_a_snapshot_reads(spark, table, alone, kind):
     spark.sql(f"DROP TABLE {name}")
 
 
-def age(name, spark, days):
-    """Make the data files, and the transactions that are open, older than they are."""
-    root = Path(spark.conf.get("spark.lakestep.root", "").removeprefix("file:") or warehouse(spark))
-    for file in [*folder(spark, name).glob("*.parquet"), *(root / "transactions").glob("t*.json")]:
+def age(files, days):
+    """Make files older than they are."""
+    for file in files:
         os.utime(file, (time.time() - days * 86400,) * 2)
 
 
-def warehouse(spark):
-    return Path(spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:"), "_lakestep")
+def requested(spark):
+    root = spark._jvm.io.lakestep.transaction.Databases.root(spark._jsparkSession)
+    return list(Path(root.removeprefix("file:"), "transactions").glob("t*.json"))
 
 
 # Delta 4.4 goes by the property of the table where the hours are not 0.
@@ -244,6 +244,7 @@ def test_vacuum_leaves_what_open_transactions_need(spark, other_session, table, 
             "'delta.deletedFileRetentionDuration' = 'interval 0 hours')"
         )
     write(spark, f"DELETE FROM {name} WHERE id = 4")
+    old = set(folder(spark, name).glob("*.parquet"))
     begin(other_session)
     other_session.sql(f"UPDATE {name} SET v = 'staged' WHERE id = 1")
     spark.sql(f"INSERT INTO {name} VALUES (9, 'x')")
@@ -252,7 +253,9 @@ def test_vacuum_leaves_what_open_transactions_need(spark, other_session, table, 
     (held,) = spark.sql(f"SELECT * FROM lakestep_held('{name}')").collect()
     assert held["holder"] == "TRANSACTION" and held["files"] > 0
     files = set(folder(spark, name).glob("*.parquet"))
-    age(name, spark, days=10)
+    age(old, days=20)
+    (open_one,) = requested(spark)
+    age([*(files - old), open_one], days=10)
     spark.sql(f"VACUUM {name} {hours}")
     assert files > set(folder(spark, name).glob("*.parquet"))
     assert ids(other_session, name) == [1, 2, 3]
@@ -307,17 +310,21 @@ def test_vacuum_finds_what_is_held_where_the_table_is_now(spark, tmp_path, alone
     created(spark, "moved")
     spark.sql(f"DELETE FROM {one} WHERE id = 1")
     (tmp_path / "here").rename(tmp_path / "there")
-    files = set((tmp_path / "there").glob("*.parquet"))
     (held,) = spark.sql(f"SELECT * FROM lakestep_held('{two}')").collect()
     assert held["files"] > 0
     spark.sql(f"VACUUM {two} RETAIN 0 HOURS")
-    assert files == set((tmp_path / "there").glob("*.parquet"))
+    assert ids(spark, f"{two} VERSION AS OF 1") == [1, 2]
 
 
 def test_vacuum_that_cannot_tell_what_is_held_deletes_nothing(spark, table, alone):
     name = table("snap_blind")
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.checkpointInterval' = '3')")
     write(spark, f"INSERT INTO {name} VALUES (3, 'c')")
     created(spark, "blind")
+    (held,) = spark.sql(f"SELECT * FROM lakestep_held('{name}')").collect()
+    version = held["version"]
+    while not list((folder(spark, name) / "_delta_log").glob("*6.checkpoint.parquet")):
+        write(spark, f"INSERT INTO {name} VALUES (4, 'd')")
     write(spark, f"DELETE FROM {name}")
     files = set(folder(spark, name).glob("*.parquet"))
     log = folder(spark, name) / "_delta_log"
@@ -325,12 +332,17 @@ def test_vacuum_that_cannot_tell_what_is_held_deletes_nothing(spark, table, alon
     (log / "_lakestep/kept").rename(hidden)
     # The log itself has the version.
     spark.sql(f"VACUUM {name} RETAIN 0 HOURS")
-    assert files == set(folder(spark, name).glob("*.parquet"))
-    (log / f"{0:020d}.json").rename(log / "gone")
+    assert ids(spark, f"{name} VERSION AS OF {version}") == [1, 2, 3]
+    files = set(folder(spark, name).glob("*.parquet"))
+    for file in log.glob("0*"):
+        if int(file.name[:20]) < 6:
+            file.unlink()
     with refused("LAKESTEP_HELD_VERSION_UNREADABLE", "55000"):
         spark.sql(f"VACUUM {name} RETAIN 0 HOURS")
     assert files == set(folder(spark, name).glob("*.parquet"))
-    (log / "gone").rename(log / f"{0:020d}.json")
+    spark.sql("DROP SNAPSHOT blind")
+    spark.sql(f"VACUUM {name} RETAIN 0 HOURS")
+    assert files > set(folder(spark, name).glob("*.parquet"))
 
 
 def test_vacuum_with_the_root_of_others_is_refused(spark, table, tmp_path, alone):

@@ -74,7 +74,7 @@ object DeltaVacuum {
       VacuumCommand.getDeltaTable(found, "VACUUM").toDf(session)
     }.orElse(vacuum.inventoryQuery.map(session.sql(_)))
 
-  /** Everything below the table, as VACUUM would list it. */
+  /** Everything below the table, as VACUUM would list it; not in 10,000 tasks. */
   private def listed(session: SparkSession, table: DeltaTableV2): DataFrame = {
     val metadata = table.update().metadata
     val partitions = metadata.partitionSchema.fieldNames.toSeq
@@ -88,8 +88,7 @@ object DeltaVacuum {
       Seq(base(table)),
       conf,
       hiddenDirNameFilter = isHidden,
-      hiddenFileNameFilter = isHidden,
-      fileListingParallelism = Some(session.sessionState.conf.parallelPartitionDiscoveryParallelism)
+      hiddenFileNameFilter = isHidden
     ).toDF()
   }
 

@@ -1,6 +1,9 @@
 package org.apache.spark.sql.delta.lakestep
 
+import scala.util.control.NonFatal
+
 import org.apache.hadoop.fs.{FileStatus, Path}
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.{DataFrame, Encoders, SparkSession}
 import org.apache.spark.sql.delta.{DeltaLog, DeltaLogFileIndex, Snapshot}
 import org.apache.spark.sql.delta.actions.AddFile
@@ -9,7 +12,7 @@ import org.apache.spark.sql.delta.util.DeltaFileOperations
 import io.lakestep.log.LogFileName
 
 /** The files of one version of a table: those of the log that it is read from, and those with its rows. */
-object VersionFiles {
+object VersionFiles extends Logging {
 
   /**
    * Paths, relative to the log, of what the version is read from: a checkpoint and commits.
@@ -48,9 +51,15 @@ object VersionFiles {
    */
   def data(session: SparkSession, table: Path, version: Long, base: String): Option[DataFrame] =
     session.withActive {
-      val snapshot = DeltaLog.forTable(session, table).update()
+      val found =
+        try Some(DeltaLog.forTable(session, table).update())
+        catch {
+          case NonFatal(cause) =>
+            logWarning(s"Version $version of $table cannot be read", cause)
+            None
+        }
       // Where there is no log Delta has an empty one.
-      Option.when(snapshot.version == version) {
+      found.filter(_.version == version).map { snapshot =>
         snapshot.allFiles.flatMap(pathsOf(base, _))(
           Encoders.tuple(Encoders.STRING, Encoders.scalaLong)
         ).toDF("path", "bytes")
