@@ -154,8 +154,8 @@ class History:
         """The names in an earlier state, and what some of them stand for, in a transaction."""
         self.sql(f"BEGIN AS OF {clause}")
         try:
-            found = {row["tableName"] for row in self.sql("SHOW TABLES")}
-            assert found == set(state), clause
+            names = {row["tableName"] for row in self.sql("SHOW TABLES")}
+            assert names == set(state), clause
             some = self.random.sample(sorted(state.items()), min(3, len(state)))
             safe = {n: rows for n, (t, rows) in some if not may_be_lost(t)}
             if safe:
@@ -224,7 +224,7 @@ class History:
             self.look_at_snapshot: 3,
         }
         for _ in range(steps):
-            (step,) = self.random.choices(list(kinds), kinds.values())
+            (step,) = self.random.choices(list(kinds), list(kinds.values()))
             step()
             self.done[step.__name__] += 1
         for name, state in self.snapshots.items():

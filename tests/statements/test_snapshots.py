@@ -19,7 +19,7 @@ from transactions import begin, condition_of, refused, rollback
 pytestmark = [
     pytest.mark.classic,
     pytest.mark.usefixtures("no_transaction_left"),
-    pytest.mark.sliced(4),
+    pytest.mark.sliced(6),
 ]
 
 
