@@ -98,6 +98,16 @@ final class Snapshots private[commit] (
   def all(): Vector[NamedSnapshot] =
     if (timeline.existingId.isEmpty) Vector.empty else timeline.snapshots.all()
 
+  /** Makes the copies that are missing, several at once; those of which that failed, with the reason. */
+  def copying(snapshot: NamedSnapshot)(
+      copy: SnapshotTable => Unit): Vector[(SnapshotTable, Throwable)] =
+    env.inParallel(snapshot.tables) { table =>
+      try {
+        if (kept(table.path, snapshot.id).isEmpty) copy(table)
+        None
+      } catch { case NonFatal(cause) => Some(table -> cause) }
+    }.flatten
+
   /** To be called before the first file of a copy is there. Condition: as `checkIsThere`. */
   def starting(table: SnapshotTable, copy: String): Unit = {
     checkIsThere(table)

@@ -24,16 +24,13 @@ object KeptCopies extends Logging {
   /** The tables of which there is no copy after this, each with the reason. */
   def make(session: SparkSession, snapshot: NamedSnapshot): Vector[(SnapshotTable, Throwable)] = {
     val database = Databases.of(session)
-    val own = SparkInternals.cloned(session)
-    snapshot.tables.flatMap { table =>
-      try {
-        if (database.snapshots.kept(table.path, snapshot.id).isEmpty)
-          copy(own, database, snapshot, table)
-        None
-      } catch {
+    lazy val own = SparkInternals.cloned(session)
+    database.snapshots.copying(snapshot) { table =>
+      try copy(own, database, snapshot, table)
+      catch {
         case NonFatal(cause) =>
           logWarning(s"No copy of the log of ${table.path} for snapshot ${snapshot.name}", cause)
-          Some(table -> cause)
+          throw cause
       }
     }
   }
