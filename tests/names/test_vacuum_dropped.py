@@ -1,18 +1,11 @@
 """VACUUM DROPPED TABLES: what it deletes, and all that it leaves alone."""
 
-from pathlib import Path
-
 import pytest
 
 from name_steps import conflicting, make, names, value
-from transactions import abandon, begin, commit, refused
+from transactions import abandon, begin, commit, folder, refused
 
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
-
-
-def folder(spark, name):
-    location = spark.sql(f"DESCRIBE DETAIL {name}").first()["location"]
-    return Path(location.removeprefix("file:"))
 
 
 def drop(spark, *tables):

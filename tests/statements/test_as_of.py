@@ -2,26 +2,18 @@
 
 import os
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
 
 import lakestep
-from transactions import abandon, begin, commit, refused, rollback
+from transactions import abandon, begin, commit, folder, refused, rollback, write
 
 pytestmark = [pytest.mark.usefixtures("no_transaction_left"), pytest.mark.sliced(6)]
 
 
 def rows(session, name):
     return sorted(tuple(row) for row in session.table(name).collect())
-
-
-def write(spark, *statements):
-    with lakestep.transaction(spark) as txn:
-        for statement in statements:
-            spark.sql(statement)
-    return txn.entry
 
 
 def ended_at(spark, entry):
@@ -283,11 +275,6 @@ def at(session, entry, *tables):
             except PySparkException as error:
                 found.append(error.getCondition())
         return found
-
-
-def folder(session, name):
-    location = session.sql(f"DESCRIBE DETAIL {name}").first()["location"]
-    return Path(location.removeprefix("file:"))
 
 
 def commits(path):

@@ -14,7 +14,7 @@ import lakestep
 from driver import TIMEOUT_S
 from lake import Lake
 from process import Died
-from transactions import begin, condition_of, refused, rollback
+from transactions import begin, condition_of, folder, refused, rollback, write
 
 pytestmark = [
     pytest.mark.classic,
@@ -37,13 +37,6 @@ def vacuums_at_once(spark):
 def alone(spark):
     """No transaction that another test has left keeps VACUUM from anything."""
     spark.sql("VACUUM TRANSACTIONS RETAIN 0 HOURS")
-
-
-def write(spark, *statements):
-    with lakestep.transaction(spark) as txn:
-        for statement in statements:
-            spark.sql(statement)
-    return txn.entry
 
 
 def ids(session, query):
@@ -69,11 +62,6 @@ def created(spark, name, clause=""):
 
 def shown(session):
     return {row["snapshot"]: row.asDict() for row in session.sql("SHOW SNAPSHOTS").collect()}
-
-
-def folder(session, name):
-    location = session.sql(f"DESCRIBE DETAIL {name}").first()["location"]
-    return Path(location.removeprefix("file:"))
 
 
 def test_a_snapshot_is_read_as_it_was(spark, other_session, table):

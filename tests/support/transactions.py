@@ -1,13 +1,30 @@
 """Steps of a transaction, and what a refusal of one says."""
 
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import lakestep
+
 
 def begin(spark):
     return spark.sql("BEGIN").collect()[0]["transaction_id"]
+
+
+def write(spark, *statements):
+    """Run statements as one transaction; its entry."""
+    with lakestep.transaction(spark) as txn:
+        for statement in statements:
+            spark.sql(statement)
+    return txn.entry
+
+
+def folder(session, name):
+    """The folder of a table on the local disk."""
+    location = session.sql(f"DESCRIBE DETAIL {name}").first()["location"]
+    return Path(location.removeprefix("file:"))
 
 
 def commit(spark):

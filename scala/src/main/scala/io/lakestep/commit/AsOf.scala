@@ -59,7 +59,7 @@ object AsOf {
   /** As the files of snapshots are called. */
   private[commit] def lowered(name: String): String = name.toLowerCase(Locale.ROOT)
 
-  private[commit] def noSuch(name: String): LakestepException =
+  private[lakestep] def noSuch(name: String): LakestepException =
     Errors("LAKESTEP_NO_SUCH_SNAPSHOT", "snapshot" -> name)
 
   private def at(snapshot: TimelineSnapshot, timeMs: Long) =

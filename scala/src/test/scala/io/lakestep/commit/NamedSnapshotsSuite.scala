@@ -193,19 +193,26 @@ final class NamedSnapshotsSuite extends AnyFunSuite {
     assert(cut.isWithin(cut) && !cut.isWithin(cut.copy(log = "m")))
   }
 
+  private val first = SnapshotRequest("eoy", Some(AsOf.Version(1)), None, None, "me", "suite")
+
+  /** Table A, which entry 1 has written and entry 2 has dropped. */
+  private def dropped(): (NamedLake, Database) = {
+    val names = new NamedLake
+    val (lake, db) = (names.lake, names.client())
+    lake.clock.advance(7)
+    val txn = lake.begin(db)
+    lake.stage(txn, "A", lake.head("A"), lake.add("a9"))
+    assert(isCommitted(db.commit(txn, Seq(lake.written("A", lake.head("A"))))))
+    assert(isCommitted(names.commit(db, names.drop("A"))))
+    lake.clock.advance(1000)
+    (names, db)
+  }
+
   test("a dropped table that it has is not purged") {
     for (purges <- Seq(false, true)) {
-      val names = new NamedLake
-      val (lake, db) = (names.lake, names.client())
-      def create() = db.snapshots.create(
-        SnapshotRequest("eoy", Some(AsOf.Version(1)), None, None, "me", "suite")
-      )
-      lake.clock.advance(7)
-      val txn = lake.begin(db)
-      lake.stage(txn, "A", lake.head("A"), lake.add("a9"))
-      assert(isCommitted(db.commit(txn, Seq(lake.written("A", lake.head("A"))))))
-      assert(isCommitted(names.commit(db, names.drop("A"))))
-      lake.clock.advance(1000)
+      val (names, db) = dropped()
+      val lake = names.lake
+      def create() = db.snapshots.create(first)
       if (!purges) create()
       val vacuum = lake.begin(db)
       val old = db.oldDropped(vacuum, 500)
@@ -220,23 +227,15 @@ final class NamedSnapshotsSuite extends AnyFunSuite {
   }
 
   test("one that is put after VACUUM DROPPED TABLES has decided, and before it deletes, keeps") {
-    val names = new NamedLake
-    val (lake, db) = (names.lake, names.client())
-    lake.clock.advance(7)
-    val txn = lake.begin(db)
-    lake.stage(txn, "A", lake.head("A"), lake.add("a9"))
-    assert(isCommitted(db.commit(txn, Seq(lake.written("A", lake.head("A"))))))
-    assert(isCommitted(names.commit(db, names.drop("A"))))
-    lake.clock.advance(1000)
+    val (names, db) = dropped()
+    val lake = names.lake
     val vacuum = lake.begin(db)
     val purges = db.oldDropped(vacuum, 500).map(_.purge)
     // Its creator is held before it looks for entries that purge.
     val dying = names.client(observer = new CommitSteps {
       override def snapshotPut(name: String): Unit = throw new Crash
     })
-    intercept[Crash](dying.snapshots.create(
-      SnapshotRequest("eoy", Some(AsOf.Version(1)), None, None, "me", "suite")
-    ))
+    intercept[Crash](dying.snapshots.create(first))
     assert(isCommitted(db.commit(vacuum, Nil, purges = purges)))
     assert(db.purge().map(_._2) == Seq(Purged.Kept("snapshot eoy reads it")))
   }

@@ -7,8 +7,7 @@ import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.types.{ArrayType, IntegerType, LongType, StringType, TimestampType}
 
-import io.lakestep.Errors
-import io.lakestep.commit.SnapshotRequest
+import io.lakestep.commit.{AsOf, SnapshotRequest}
 import io.lakestep.timeline.{NamedSnapshot, SnapshotTable}
 import io.lakestep.transaction.{AskedAsOf, Databases, KeptCopies, Transactions}
 
@@ -81,7 +80,7 @@ final case class DropSnapshot(name: String, ifExists: Boolean) extends Transacti
     snapshots.find(name) match {
       case Some(found) => snapshots.drop(found)
       case None if ifExists => ()
-      case None => throw Errors("LAKESTEP_NO_SUCH_SNAPSHOT", "snapshot" -> name)
+      case None => throw AsOf.noSuch(name)
     }
     Nil
   }

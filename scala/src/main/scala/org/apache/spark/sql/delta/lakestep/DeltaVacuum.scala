@@ -5,6 +5,7 @@ import java.util.concurrent.TimeUnit
 import io.delta.tables.execution.VacuumTableCommand
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 import org.apache.spark.sql.delta.{DeltaLog, DeltaTableUtils, UniversalFormat}
+import org.apache.spark.sql.delta.actions.Metadata
 import org.apache.spark.sql.delta.catalog.DeltaTableV2
 import org.apache.spark.sql.delta.commands.VacuumCommand
 import org.apache.spark.sql.delta.util.DeltaFileOperations
@@ -45,7 +46,8 @@ object DeltaVacuum {
       val wanted = asked(session, vacuum)
       val inventory =
         if (spare.isEmpty || wanted.exists(!isInventory(_))) wanted
-        else Some(without(table, wanted.getOrElse(listed(session, table)), spare))
+        else
+          Some(without(table, wanted.getOrElse(listed(session, table, snapshot.metadata)), spare))
       try
         VacuumCommand.gc(
           session,
@@ -75,8 +77,10 @@ object DeltaVacuum {
     }.orElse(vacuum.inventoryQuery.map(session.sql(_)))
 
   /** Everything below the table, as VACUUM would list it; not in 10,000 tasks. */
-  private def listed(session: SparkSession, table: DeltaTableV2): DataFrame = {
-    val metadata = table.update().metadata
+  private def listed(
+      session: SparkSession,
+      table: DeltaTableV2,
+      metadata: Metadata): DataFrame = {
     val partitions = metadata.partitionSchema.fieldNames.toSeq
     val iceberg = UniversalFormat.icebergEnabled(metadata)
     def isHidden(name: String) = DeltaTableUtils.isHiddenDirectory(partitions, name, iceberg)
