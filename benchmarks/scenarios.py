@@ -97,8 +97,9 @@ THREE = Scenario(
     0.95,
     1.05,
     **_three(""),
-    # These are the first that cold drivers do.
-    warm_up=8,
+    # These are the first that cold drivers do, and its floor is next to its ratio.
+    warm_up=12,
+    rounds=45,
     quick=True,
 )
 # A round of these takes long enough for fewer of them.
