@@ -30,6 +30,8 @@ singleStatement
       SEMICOLON* EOF                                                        #createSnapshot
     | DROP SNAPSHOT (IF EXISTS)? name=snapshotName SEMICOLON* EOF           #dropSnapshot
     | SHOW SNAPSHOTS SEMICOLON* EOF                                         #showSnapshots
+    | REVERT TRANSACTION id=STRING undoModes SEMICOLON* EOF                 #revertTransaction
+    | RESTORE restored (TO restorePoint | TO? before) undoModes SEMICOLON* EOF #restore
     | FORGET BATCH KEYS query=STRING SEMICOLON* EOF                         #forgetBatchKeys
     | ASSERT (no=NO ROWS)? what=asserted (AS name=identifier)? (MESSAGE message=STRING)? now=IMMEDIATE?
       SEMICOLON* EOF                                                        #assertion
@@ -47,6 +49,35 @@ asOf
     : AS OF VERSION number=identifier
     | AS OF TIMESTAMP time=STRING
     | AS OF SNAPSHOT snapshot=snapshotName
+    ;
+
+/* A table of Delta's own RESTORE that is called so stays reachable: RESTORE TABLE database TO …, or in backquotes. */
+restored
+    : DATABASE                                                              #restoredDatabase
+    | SCHEMA name=qualifiedName                                             #restoredSchema
+    | TABLES LEFT_PAREN qualifiedName (COMMA qualifiedName)* RIGHT_PAREN    #restoredTables
+    ;
+
+restorePoint
+    : VERSION (AS OF)? number=identifier
+    | TIMESTAMP (AS OF)? time=STRING
+    | SNAPSHOT snapshot=snapshotName
+    ;
+
+before
+    : BEFORE TRANSACTION id=STRING
+    ;
+
+undoModes
+    : keep=keepKeys? dry=dryRun?
+    ;
+
+keepKeys
+    : KEEP KEYS
+    ;
+
+dryRun
+    : DRY RUN
     ;
 
 snapshotName
@@ -142,9 +173,10 @@ identifier
 
 /* Keywords of this grammar that may name a transaction. */
 nonReserved
-    : ALL | ASSERT | ASSERTIONS | BATCH | COMMENT | COMMITTED | CONFLICT | CREATE | DAYS | DESC | DESCRIBE | DROP | DROPPED
-    | EXISTS | EXPLAIN | FORGET | FROM | HOURS | IMMEDIATE | ISOLATION | KEYS | LAST | LEVEL | MESSAGE | NO | OF | ONLY | QUERY | READ
-    | RECOVER | ROWS | RELEASE | REPEAT | REPEATABLE | RETAIN | SAVEPOINT | SERIALIZABLE | SET | SHOW | SNAPSHOT
+    : ALL | ASSERT | ASSERTIONS | BATCH | BEFORE | COMMENT | COMMITTED | CONFLICT | CREATE | DATABASE | DAYS | DESC | DESCRIBE
+    | DROP | DROPPED | DRY | EXISTS | EXPLAIN | FORGET | FROM | HOURS | IMMEDIATE | ISOLATION | KEEP | KEYS | LAST | LEVEL | MESSAGE
+    | NO | OF | ONLY | QUERY | READ | RECOVER | RELEASE | REPEAT | REPEATABLE | RESTORE | RETAIN | REVERT | ROWS | RUN | SAVEPOINT
+    | SCHEMA | SERIALIZABLE | SET | SHOW | SNAPSHOT
     | SNAPSHOTS | START | TABLE | TABLES | TAGS | TIMELINE | TIMESTAMP | TO | TRANSACTIONS | UNCOMMITTED | UNDROP | VACUUM
     | VERSION | WRITE
     ;
@@ -155,6 +187,7 @@ ASSERT: 'ASSERT';
 ASSERTIONS: 'ASSERTIONS';
 ATOMIC: 'ATOMIC';
 BATCH: 'BATCH';
+BEFORE: 'BEFORE';
 BEGIN: 'BEGIN';
 CASE: 'CASE';
 COMMENT: 'COMMENT';
@@ -162,11 +195,13 @@ COMMIT: 'COMMIT';
 COMMITTED: 'COMMITTED';
 CONFLICT: 'CONFLICT';
 CREATE: 'CREATE';
+DATABASE: 'DATABASE';
 DAYS: 'DAYS';
 DESC: 'DESC';
 DESCRIBE: 'DESCRIBE';
 DROP: 'DROP';
 DROPPED: 'DROPPED';
+DRY: 'DRY';
 END: 'END';
 EXISTS: 'EXISTS';
 EXPLAIN: 'EXPLAIN';
@@ -177,6 +212,7 @@ HOURS: 'HOURS';
 IF: 'IF';
 IMMEDIATE: 'IMMEDIATE';
 ISOLATION: 'ISOLATION';
+KEEP: 'KEEP';
 KEYS: 'KEYS';
 LAST: 'LAST';
 LEVEL: 'LEVEL';
@@ -192,10 +228,14 @@ RECOVER: 'RECOVER';
 RELEASE: 'RELEASE';
 REPEAT: 'REPEAT';
 REPEATABLE: 'REPEATABLE';
+RESTORE: 'RESTORE';
 RETAIN: 'RETAIN';
+REVERT: 'REVERT';
 ROLLBACK: 'ROLLBACK';
 ROWS: 'ROWS';
+RUN: 'RUN';
 SAVEPOINT: 'SAVEPOINT';
+SCHEMA: 'SCHEMA';
 SERIALIZABLE: 'SERIALIZABLE';
 SET: 'SET';
 SHOW: 'SHOW';

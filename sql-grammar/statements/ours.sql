@@ -271,3 +271,28 @@ DROP SNAPSHOT IF EXISTS `eoy`;
 
 # show snapshots
 SHOW SNAPSHOTS
+
+# revert t0123
+REVERT TRANSACTION 't0123'
+
+# revert t0123 keep keys dry run
+revert transaction 't0123' keep keys dry run;
+
+# restore DATABASE to version 12
+RESTORE DATABASE TO VERSION 12
+
+# What Delta would read as a table that is called so, which is `database` between backquotes, or TABLE database.
+# restore DATABASE to version 12
+RESTORE DATABASE TO VERSION AS OF 12;
+
+# restore SCHEMA `sales` to snapshot eoy keep keys
+RESTORE SCHEMA sales TO SNAPSHOT eoy KEEP KEYS
+
+# restore SCHEMA `spark_catalog`.`sales` to 2026-01-31 09:12:00
+RESTORE SCHEMA spark_catalog.sales TO TIMESTAMP AS OF '2026-01-31 09:12:00'
+
+# restore TABLES (`a`, `s`.`b`, `delta`.`/lake/c`) to before t0123 dry run
+RESTORE TABLES (a, s.b, delta.`/lake/c`) TO BEFORE TRANSACTION 't0123' DRY RUN
+
+# restore TABLES (`tables`) to before t0123
+restore tables (`tables`) before transaction 't0123'

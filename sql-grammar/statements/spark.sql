@@ -74,3 +74,19 @@ SHOW TABLES IN snapshot
 SELECT days, drop, create, exists FROM snapshots
 
 VACUUM snapshot RETAIN 0 HOURS
+
+RESTORE t TO VERSION AS OF 3
+
+RESTORE TABLE database TO VERSION AS OF 3
+
+RESTORE `database` TO VERSION AS OF 3
+
+RESTORE schema TO VERSION AS OF 3
+
+RESTORE tables TO TIMESTAMP AS OF '2026-01-31'
+
+RESTORE snapshot TO VERSION AS OF 3
+
+RESTORE delta.`/lake/t` TO VERSION AS OF 3
+
+SELECT revert, restore, before, keep, dry, run FROM database

@@ -48,6 +48,8 @@ SECTIONS = {
     "createSnapshot": "CREATE SNAPSHOT, SHOW SNAPSHOTS",
     "showSnapshots": "CREATE SNAPSHOT, SHOW SNAPSHOTS",
     "dropSnapshot": "DROP SNAPSHOT",
+    "revertTransaction": "REVERT TRANSACTION",
+    "restore": "RESTORE",
     "passThrough": "Statements inside a transaction",
 }
 

@@ -14,6 +14,9 @@ pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left"
 
 NAMES = [f"t{number}" for number in range(6)]
 LOST = {"LAKESTEP_NOT_THERE_AS_OF", "LAKESTEP_SNAPSHOT_CUT"}
+GONE = {"LAKESTEP_UNDO_FILES_GONE", "LAKESTEP_UNDO_CUT"}
+# Why a transaction cannot be taken back.
+KEPT = {"LAKESTEP_REVERT_BUILT_UPON", "LAKESTEP_ALREADY_REVERTED", "LAKESTEP_REVERT_OF_UNDO"}
 STEPS = int(os.environ.get("LAKESTEP_HISTORY_STEPS", "1000"))
 
 
@@ -38,6 +41,8 @@ class History:
         self.ids = count()
         self.versions = {}
         self.snapshots = {}
+        # Of each transaction the states before and after it.
+        self.transactions = {}
         self.done = Counter()
         # By identity of the table, the newest version of the database that VACUUM may have hit.
         self.vacuumed = {}
@@ -101,6 +106,7 @@ class History:
             self.model.tables = before
         elif txn.entry is not None:
             self.versions[txn.entry] = self.model.copy()
+            self.transactions[txn.id] = (before, self.model.copy())
 
     def write_outside(self):
         if names := sorted(self.model.tables):
@@ -144,6 +150,85 @@ class History:
             name = self.random.choice(names)
             self.sql(f"VACUUM {name} RETAIN 0 HOURS")
             self.vacuumed[self.model.tables[name][0]] = last
+
+    # What is taken back.
+
+    def undo(self, statement, expected, may_fail):
+        """A statement that leaves the model in a state, or changes nothing."""
+        newest = max(self.versions)
+        try:
+            lakestep_rows = self.sql(statement)
+        except Exception as failure:
+            if condition_of(failure) not in may_fail:
+                raise
+            self.done["kept"] += 1
+            return False
+        self.model.tables = expected
+        ((entry, changes),) = self.sql("SELECT max(entry), count(*) FROM lakestep_timeline()")
+        assert entry in (newest, newest + 1) and changes, lakestep_rows
+        self.versions[entry] = self.model.copy()
+        self.compare()
+        return True
+
+    def compare(self):
+        """The names that there are, and all that they stand for, with the model."""
+        names = {row["tableName"] for row in self.sql("SHOW TABLES")}
+        assert names == set(self.model.tables)
+        for name, (_, rows) in self.model.tables.items():
+            assert self.rows(f"SELECT * FROM {name}") == rows, name
+
+    def restore(self):
+        if not self.versions:
+            return
+        if self.snapshots and self.random.random() < 0.4:
+            name = self.random.choice(sorted(self.snapshots))
+            state, point, may_fail = self.snapshots[name], f"SNAPSHOT {name}", set()
+            version = None
+        else:
+            version = self.random.choice(sorted(self.versions)[-12:])
+            state, point = self.versions[version], f"VERSION {version}"
+            hit = any(self.vacuumed.get(table, -1) >= version for table, _ in state.values())
+            may_fail = LOST | GONE if hit else set()
+        copied = {name: (table, dict(rows)) for name, (table, rows) in state.items()}
+        if self.random.random() < 0.4:
+            # A table without a name may be gone, too.
+            lost = LOST | GONE if self.vacuumed else set()
+            self.undo(f"RESTORE DATABASE TO {point}", copied, may_fail | lost)
+        elif state:
+            some = self.random.sample(sorted(state), min(2, len(state)))
+            back = {copied[name][0] for name in some}
+            stay = {n: t for n, t in self.model.tables.items() if t[0] not in back}
+            expected = stay | {name: copied[name] for name in some}
+            self.undo(f"RESTORE TABLES ({', '.join(some)}) TO {point}", expected, may_fail)
+
+    def revert(self):
+        if not self.transactions:
+            return
+        id = self.random.choice(list(self.transactions)[-6:])
+        before, after = self.transactions[id]
+        expected = self.model.copy()
+        rows_before = dict(before.values())
+        rows_after = dict(after.values())
+        for table, rows in list(expected.values()):
+            if table in rows_before and table in rows_after:
+                was, became = rows_before[table], rows_after[table]
+                for key in became.keys() - was.keys():
+                    rows.pop(key, None)
+                for key, value in was.items():
+                    if became.get(key) != value:
+                        rows[key] = value
+        moved = dict(expected.values())
+        for name in before.keys() | after.keys():
+            then, now = before.get(name), after.get(name)
+            if (then and then[0]) != (now and now[0]):
+                if then is None:
+                    expected.pop(name, None)
+                else:
+                    # Under its other name it may have changed since.
+                    expected[name] = (then[0], moved.get(then[0], dict(then[1])))
+        if self.undo(f"REVERT TRANSACTION '{id}'", expected, KEPT | (GONE if self.vacuumed else set())):
+            del self.transactions[id]
+            self.done["reverted"] += 1
 
     # What was.
 
@@ -220,6 +305,8 @@ class History:
             self.create_snapshot: 2,
             self.drop_snapshot: 1,
             self.vacuum: 2,
+            self.restore: 2,
+            self.revert: 3,
             self.look: 3,
             self.look_at_snapshot: 3,
         }
@@ -229,10 +316,7 @@ class History:
             self.done[step.__name__] += 1
         for name, state in self.snapshots.items():
             self.read_snapshot(name, state)
-        found = {row["tableName"] for row in self.sql("SHOW TABLES")}
-        assert found == set(self.model.tables)
-        for name, (_, rows) in self.model.tables.items():
-            assert self.rows(f"SELECT * FROM {name}") == rows
+        self.compare()
 
 
 @pytest.fixture

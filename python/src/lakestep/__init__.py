@@ -33,6 +33,7 @@ from lakestep._run import foreach_batch, run
 from lakestep._savepoint import Savepoint
 from lakestep._session import configure
 from lakestep._transaction import Transaction, transaction
+from lakestep._undo import Undone, restore, revert
 
 __version__: str = version()
 
@@ -49,12 +50,15 @@ __all__ = [
     "TimelineCorruptError",
     "Transaction",
     "TransactionStateError",
+    "Undone",
     "UnsupportedInTransactionError",
     "__version__",
     "configure",
     "foreach_batch",
     "jar_path",
     "recover",
+    "restore",
+    "revert",
     "run",
     "run_dbt",
     "transaction",

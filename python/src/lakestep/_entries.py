@@ -108,6 +108,20 @@ class Assertion:
 
 
 @dataclass(frozen=True)
+class Undoing:
+    """What a transaction takes back: another one, or all since a point."""
+
+    transaction: str | None
+    restored: str | None
+    to: str | None
+
+    def __str__(self) -> str:
+        if self.transaction is not None:
+            return f"REVERT TRANSACTION '{self.transaction}'"
+        return f"RESTORE {self.restored or ''} TO {self.to or ''}"
+
+
+@dataclass(frozen=True)
 class CommitEntry:
     """A transaction at its order point."""
 
@@ -121,6 +135,7 @@ class CommitEntry:
     purges: tuple[Purge, ...]
     batches: tuple[BatchKey, ...]
     assertions: tuple[Assertion, ...]
+    undoes: tuple[Undoing, ...] = ()
 
 
 @dataclass(frozen=True)

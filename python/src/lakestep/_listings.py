@@ -25,7 +25,7 @@ Row = dict[str, Any]
 _TIMELINE = (
     *("entry", "state", "transaction_id", "name", "comment", "tags", "user", "application"),
     *("isolation", "began_at", "ordered_at", "ended_at", "operations", "tables", "names", "batch"),
-    *("added_files", "added_rows", "removed_files"),
+    *("added_files", "added_rows", "removed_files", "undoes"),
 )
 
 
@@ -75,6 +75,7 @@ def timeline(status: Status) -> list[Row]:
         "added_files": sum(table.added.files for table in entry.tables),
         "added_rows": sum(table.added.rows for table in entry.tables),
         "removed_files": sum(table.removed.files for table in entry.tables),
+        "undoes": [str(undoing) for undoing in entry.undoes],
     }
     return [row]
 
@@ -208,6 +209,7 @@ def _ordered(status: Status) -> Row:
         "names": [str(change) for change in entry.names],
         "purges": [{"name": purge.name, "path": purge.path} for purge in entry.purges],
         "assertions": [{"name": a.name, "passed": a.passed} for a in entry.assertions],
+        "undoes": [str(undoing) for undoing in entry.undoes],
         "conflict": _conflict(outcome.conflict) if isinstance(outcome, Aborting) else None,
     }
 

@@ -32,6 +32,7 @@ from lakestep._entries import (
     Requested,
     RolledBack,
     Settled,
+    Undoing,
 )
 from lakestep._fields import Fields, corrupt, unknown_features
 
@@ -85,6 +86,10 @@ def entry_of(file: str, content: bytes, number: int) -> Entry:
             for b in f.opt_children("batches")
         ),
         tuple(Assertion(a.text("name"), a.flag("passed")) for a in f.opt_children("assertions")),
+        tuple(
+            Undoing(u.opt_text("transaction"), u.opt_text("restored"), u.opt_text("to"))
+            for u in f.opt_children("undoes")
+        ),
     )
 
 

@@ -137,6 +137,18 @@ object LakestepConf {
     text => atLeast(1)(text.trim.toInt)
   )
 
+  val UndoHours: ConfKey[Long] = ConfKey(
+    "spark.lakestep.undo.retainHours",
+    0L,
+    "VACUUM leaves the files that were removed in the last so many hours, also where it is told fewer, " +
+      "so that REVERT and RESTORE find them. At most delta.deletedFileRetentionDuration of the table.",
+    text => {
+      val hours = text.trim.toLong
+      if (hours < 0 || hours > 1000000) throw new IllegalArgumentException(s"$hours hours")
+      hours
+    }
+  )
+
   val ForeignWriters: ConfKey[Option[String]] = ConfKey(
     "spark.lakestep.foreignWriters",
     None,
@@ -179,6 +191,7 @@ object LakestepConf {
       Strategy,
       PublishThreads,
       CheckpointInterval,
+      UndoHours,
       ForeignWriters,
       ReuseSnapshots,
       Observer

@@ -36,15 +36,12 @@ private[lakestep] object PastTables {
    * Conditions: LAKESTEP_AS_OF_NOT_FOUND, LAKESTEP_NOT_THERE_AS_OF, LAKESTEP_NOT_A_TABLE.
    */
   def apply(session: SparkSession, name: Seq[String], asOf: AsOf): PastTable = {
-    def check(number: Long): Unit =
-      for (open <- Transactions.open(session) if number > open.begun.snapshot)
-        throw notFound(number, s"this transaction reads version ${open.begun.snapshot}")
     asOf match {
-      case AsOf.Version(number) => check(number)
+      case AsOf.Version(number) => check(session, number)
       case _ => ()
     }
     val txn = begin(session, asOf)
-    check(txn.snapshot)
+    check(session, txn.snapshot)
     name match {
       case Seq(format, path) if DeltaSourceUtils.isDeltaDataSourceName(format) =>
         val (pin, place) = this.pin(session, txn, new Path(path))
@@ -55,8 +52,17 @@ private[lakestep] object PastTables {
     }
   }
 
+  /**
+   * The open transaction must read what is read of an earlier version.
+   *
+   * Condition: LAKESTEP_AS_OF_NOT_FOUND.
+   */
+  def check(session: SparkSession, number: Long): Unit =
+    for (open <- Transactions.open(session) if number > open.begun.snapshot)
+      throw notFound(number, s"this transaction reads version ${open.begun.snapshot}")
+
   /** It puts nothing. */
-  private def begin(session: SparkSession, asOf: AsOf): BegunTransaction =
+  def begin(session: SparkSession, asOf: AsOf): BegunTransaction =
     Databases.of(session).begin(
       BeginRequest(
         name = None,
@@ -131,8 +137,14 @@ private[lakestep] object PastTables {
     }
   }
 
+  /** The name of a schema of the session catalog, in its letter case. */
+  def schema(session: SparkSession, name: Seq[String]): String = {
+    val inside = TableIdentifier("any", name.lastOption)
+    session.sessionState.catalog.qualifyIdentifier(inside).database.getOrElse("")
+  }
+
   /** Inside a view a name means what it meant where the view was made. */
-  private def ofSessionCatalog(
+  def ofSessionCatalog(
       session: SparkSession,
       name: Seq[String]): Option[TableIdentifier] = {
     val own = SparkInternals.sessionCatalogName

@@ -3,7 +3,7 @@ package io.lakestep.commit
 import java.util.Locale
 
 import io.lakestep.{Errors, LakestepException}
-import io.lakestep.timeline.{Timeline, TimelineSnapshot}
+import io.lakestep.timeline.{CommitEntry, Timeline, TimelineEntry, TimelineSnapshot}
 
 /** An earlier state of the database that a transaction reads. */
 sealed trait AsOf
@@ -17,6 +17,11 @@ object AsOf {
 
   /** What was committed up to then. */
   final case class Time(timeMs: Long) extends AsOf
+
+  /** What there was when a transaction was committed, without what it has changed itself. */
+  final case class Before(transaction: String) extends AsOf {
+    override def toString: String = s"BEFORE TRANSACTION $transaction"
+  }
 
   /** What a named snapshot has, without regard to case. */
   final case class Named(name: String) extends AsOf {
@@ -51,10 +56,25 @@ object AsOf {
         if (snapshot.number == 0)
           throw notFound(time(timeMs), "it is before the first transaction ended")
         at(snapshot, timeMs)
+      case Before(id) => before(id, timeline, finished, nowMs)
       case Named(name) =>
         val named = timeline.snapshots.find(lowered(name)).getOrElse(throw noSuch(name))
         at(timeline.snapshotAt(named.entry), named.timeMs).copy(named = Some(named))
     }
+
+  private def before(id: String, timeline: Timeline, finished: Long, nowMs: Long): ReadPoint = {
+    def none(reason: String) = notFound(Before(id).toString, reason)
+    val status = timeline.entriesOf(Set(id))
+      .getOrElse(id, throw none("the timeline has no entry of this transaction"))
+    status.entry match {
+      case entry: CommitEntry if entry.number <= finished =>
+        val earlier =
+          if (entry.number == TimelineEntry.First) TimelineSnapshot.empty
+          else timeline.snapshotAt(entry.number - 1)
+        at(earlier, status.endedAtMs.getOrElse(nowMs)).copy(upTo = entry.tables.map(_.log).toSet)
+      case _ => throw none("it is not committed")
+    }
+  }
 
   /** As the files of snapshots are called. */
   private[commit] def lowered(name: String): String = name.toLowerCase(Locale.ROOT)

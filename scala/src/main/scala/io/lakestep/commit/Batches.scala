@@ -1,7 +1,9 @@
 package io.lakestep.commit
 
 import io.lakestep.Errors
-import io.lakestep.timeline.{AppliedBatch, BatchKey, CommitEntry, Conflict, Rule, TimelineView}
+import io.lakestep.timeline.{
+  AppliedBatch, BatchKey, BatchTakenBack, CommitEntry, Conflict, Rule, TimelineView
+}
 
 /** Step 16: a batch of a streaming query is committed once, and none before an earlier one. */
 private[commit] object Batches {
@@ -30,12 +32,25 @@ private[commit] object Batches {
     }
   }
 
-  /** 5a. What BEGIN has seen may be no longer so. */
-  def conflict(txn: BegunTransaction, view: TimelineView): Option[Conflict] = for {
+  /** 5a. What BEGIN has seen may be no longer so, and what a statement has taken back not be the newest. */
+  def conflict(txn: BegunTransaction, view: TimelineView): Option[Conflict] =
+    ofBatch(txn, view).orElse(txn.takenBack.flatMap(ofTakenBack(_, view)).headOption)
+
+  private def ofTakenBack(taken: BatchTakenBack, view: TimelineView): Option[Conflict] = {
+    val now = view.batch(taken.key.query)
+    inFlight(taken.key, view).orElse(Option.when(!now.exists(_.entry == taken.from)) {
+      told(Rule.BatchBehind, taken.key, now.map(_.batch), now.map(_.entry))
+    })
+  }
+
+  private def inFlight(key: BatchKey, view: TimelineView): Option[Conflict] =
+    undecided(key, view).map(e => told(Rule.InFlight, key, None, Some(e.number)))
+
+  private def ofBatch(txn: BegunTransaction, view: TimelineView): Option[Conflict] = for {
     key <- txn.batch
     batch <- key.batch
     now = view.batch(key.query)
-    conflict <- undecided(key, view).map(e => told(Rule.InFlight, key, None, Some(e.number)))
+    conflict <- inFlight(key, view)
       .orElse(now.filter(a => a.batch >= batch || isOfAnother(key, a)).map { a =>
         val isSame = a.batch == batch && !isOfAnother(key, a)
         told(if (isSame) Rule.BatchApplied else Rule.BatchBehind, key, Some(a.batch), Some(a.entry))
@@ -56,7 +71,7 @@ private[commit] object Batches {
 
   /** Whether an entry is over the same query. */
   def meets(txn: BegunTransaction, entry: CommitEntry): Boolean =
-    txn.batch.exists(key => entry.batches.exists(_.query == key.query))
+    txn.batches.exists(key => entry.batches.exists(_.query == key.query))
 
   /** What may still be committed. */
   private def undecided(key: BatchKey, view: TimelineView): Option[CommitEntry] =

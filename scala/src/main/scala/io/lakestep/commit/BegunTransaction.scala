@@ -1,6 +1,8 @@
 package io.lakestep.commit
 
-import io.lakestep.timeline.{AssertionOutcome, BatchKey, Labels, Requested, TimelineSnapshot}
+import io.lakestep.timeline.{
+  AssertionOutcome, BatchKey, BatchTakenBack, Labels, Requested, TimelineSnapshot, Undone
+}
 
 /**
  * What BEGIN asks for.
@@ -29,6 +31,7 @@ final case class BeginRequest(
  * @param replays the entry that has applied its batch already, so that nothing of it is committed
  * @param batchBefore the batch of its query that was the newest at BEGIN
  * @param assertions what was found of them at COMMIT
+ * @param undoes what its statements take back, and `takenBack` the batches of it
  * @param past the earlier state that it reads
  * @param countsReads whether what is known to be read counts at any level, as an assertion has read it
  */
@@ -48,7 +51,9 @@ final case class BegunTransaction(
     assertions: Vector[AssertionOutcome] = Vector.empty,
     countsReads: Boolean = false,
     labels: Labels = Labels.none,
-    past: Option[ReadPoint] = None) {
+    past: Option[ReadPoint] = None,
+    undoes: Vector[Undone] = Vector.empty,
+    takenBack: Vector[BatchTakenBack] = Vector.empty) {
 
   /** What its statements read of tables that it meets now. */
   def readPoint: ReadPoint = past.getOrElse(ReadPoint(snapshot, base, requestedAtMs))
@@ -57,6 +62,9 @@ final case class BegunTransaction(
 
   /** Whether a change of what it has read is a conflict. */
   def readsCount: Boolean = isSerializable || countsReads
+
+  /** What its entry makes of streaming queries: in order, as it may apply a batch once more. */
+  def batches: Vector[BatchKey] = takenBack.map(_.key) ++ batch
 
   def requested: Requested =
     Requested(id, name, user, application, isolation.name, snapshot, requestedAtMs, labels)

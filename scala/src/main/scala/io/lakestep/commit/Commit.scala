@@ -43,7 +43,7 @@ private[commit] final class Commit(
     (written, ended.orElse(gone)) match {
       case (_, Some(conflict)) => CommitOutcome.Conflicted(conflict)
       case (Left(cause), None) => throw cause
-      case (Right(Vector()), None) if names.isEmpty && txn.batch.isEmpty =>
+      case (Right(Vector()), None) if names.isEmpty && txn.batches.isEmpty =>
         CommitOutcome.NothingToCommit
       case (Right(found), None) =>
         // What takes its own change back has still been read.

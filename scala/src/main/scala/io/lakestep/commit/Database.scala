@@ -43,8 +43,8 @@ final class Database private[lakestep] (
   private val aborts = new Aborts(env)
   private val files = new StagedFiles(env)
   private val commits = new Commit(env, bindings, finish, names)
-
   val snapshots: Snapshots = new Snapshots(env, bindings, pins, helping)
+  val reverts: Reverts = new Reverts(env)
 
   /** The folder of the timeline; it tells databases of one process apart. */
   def root: String = timeline.root

@@ -23,8 +23,9 @@ private[commit] final class EntryOf(env: Environment) {
     reads = validated.reads,
     names = names.changes,
     purges = names.purges,
-    batches = txn.batch.toVector,
-    assertions = txn.assertions
+    batches = txn.batches,
+    assertions = txn.assertions,
+    undoes = txn.undoes
   )
 
   /**

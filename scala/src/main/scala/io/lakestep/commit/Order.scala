@@ -165,7 +165,7 @@ private[commit] final class Order(
   }
 
   private def batchConflict(work: ToOrder): Option[Conflict] =
-    if (work.txn.batch.isEmpty || !safeguards.checksBatches) None
+    if (work.txn.batches.isEmpty || !safeguards.checksBatches) None
     else {
       // How what was helped has ended is not always known here.
       val open = timeline.known.unfinished.filter(Batches.meets(work.txn, _)).map(_.number)

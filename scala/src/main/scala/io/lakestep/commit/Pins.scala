@@ -92,7 +92,7 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
       "version" -> lowest.toString,
       "snapshot" -> at.entry.toString
     )
-    val version = newest(table, tail, ceiling, lowest, at.notAfterMs)
+    val version = newest(table, tail, ceiling, lowest, at.notAfter(bound.map(_.log)))
     if (at.isPast) checkPast(at, path, table, tail, version, floor, bound)
     if (tail.slot(version).isEmpty && !tail.checkpoints.contains(version)) throw gone(path, version)
     if (bound.exists(b => late.mayBeIn(table, b.log, version, tail))) throw gone(path, version)
@@ -113,7 +113,8 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
       version: Long,
       floor: Option[LastMark],
       binding: Option[Binding]): Unit = {
-    def isYoung = Pins.timeOf(table, tail, version).forall(_ > at.notAfterMs)
+    def isYoung =
+      Pins.timeOf(table, tail, version).forall(_ > at.notAfter(binding.map(_.log)))
     if (version < 0) throw notThere(at, path, "it was made since")
     if (!floor.exists(_.slot == version) && isYoung) {
       val isAnother =
@@ -147,7 +148,7 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
     val tableId = Seq(at.base, timeline.known.snapshot).flatMap(_.logs.get(log)).map(_.tableId)
     // Also where commits are missing: the state at the next checkpoint knows what stood there.
     val first = at.base.lastMark(log).fold(tail.from)(_.slot + 1)
-    val last = Pins.lastUpTo(table, tail, at.notAfterMs).fold(first)(_ + 1)
+    val last = Pins.lastUpTo(table, tail, at.notAfter(Some(log))).fold(first)(_ + 1)
     firstMark(table, tail, tableId.headOption.getOrElse(""), first, last.min(head), at.entry)
       .map(_ - 1).orElse(Option.when(last < head)(last))
   }

@@ -39,6 +39,16 @@ object Holder {
   case object OfTransaction extends Kind
 }
 
+/**
+ * Files of one table that a transaction brings back.
+ *
+ * @param versions that have them
+ * @param removedMs when the first of them was removed
+ */
+final case class BroughtBack(versions: Vector[SnapshotTable], removedMs: Long) {
+  def logs: Vector[String] = versions.map(_.log).distinct
+}
+
 /** Named snapshots: makes and drops them, and tells VACUUM what they hold. */
 final class Snapshots private[commit] (
     env: Environment,
@@ -88,6 +98,46 @@ final class Snapshots private[commit] (
       )
     }
     snapshot
+  }
+
+  /**
+   * Step 19: what a transaction is about to bring back is not deleted by VACUUM, until `drop`, or for a week.
+   * To be called before it looks whether all is there.
+   *
+   * Condition: LAKESTEP_UNDO_CUT.
+   */
+  def hold(txn: BegunTransaction, needs: Vector[BroughtBack]): NamedSnapshot = {
+    val now = clock.nowMs()
+    val held = NamedSnapshot(
+      s"${NamedSnapshot.Hold}${ids.nextHex()}",
+      ids.nextHex(),
+      txn.snapshot,
+      now,
+      now,
+      txn.user,
+      txn.application,
+      Some(txn.id),
+      Some(now + Snapshots.HoldMs),
+      needs.flatMap(_.versions).distinct,
+      Vector.empty
+    )
+    if (!timeline.snapshots.create(held)) throw exists(held.name)
+    observer.snapshotPut(held.name)
+    val cuts = env.inParallel(needs)(n => n -> n.logs.flatMap(timeline.snapshots.cutsOf))
+    for {
+      (need, found) <- cuts
+      // What one has deleted that has ended is seen to be missing.
+      cut <- found if cut.timeMs > now - Snapshots.LongestVacuumMs &&
+        cut.beforeMs > need.removedMs - Snapshots.SkewMs
+    } {
+      drop(held)
+      throw Errors(
+        "LAKESTEP_UNDO_CUT",
+        "table" -> cut.path.uri,
+        "at" -> java.time.Instant.ofEpochMilli(cut.timeMs).toString
+      )
+    }
+    held
   }
 
   /** The one of that name, without regard to case, if there is one. */
@@ -271,6 +321,10 @@ private object Snapshots {
 
   /** A writer notes when it removed a file by its own clock, and before it commits. */
   private val SkewMs = 3600000L
+
+  /** As long as a transaction may last without fear of VACUUM, and a VACUUM for sure not. */
+  private val HoldMs = 7 * 24 * 3600000L
+  private val LongestVacuumMs = 24 * 3600000L
 
   /** That a table cannot be read at a point, and others can. */
   private val Missing = Set(

@@ -314,9 +314,12 @@ private[commit] object UndoPlan {
 
   private def headerNames(own: Vector[LogCommit]): Vector[String] =
     own.flatMap(_.actions).collect { case _: MetaData => MetadataName }.distinct ++
-      Option.when(changesProtocol(own))("protocol")
+      Option.when(changesProtocol(own))(ProtocolName)
 
-  private val MetadataName = "metadata"
+  /** As the residue calls what is not of files. */
+  val MetadataName = "metadata"
+  val ProtocolName = "protocol"
+  def ofApplication(id: String): String = s"application transaction $id"
 
   /** A fence that a publish takes away again has changed nothing. */
   private def changesProtocol(own: Vector[LogCommit]): Boolean =
@@ -337,7 +340,7 @@ private[commit] object UndoPlan {
     }
     val protocol = Option.when(changesProtocol(own)) {
       around.header.map(_.protocol).orElse(around.before.map(_.protocol))
-        .filter(_ => theirs.isEmpty).toRight("protocol")
+        .filter(_ => theirs.isEmpty).toRight(ProtocolName)
     }
     // Where the protocol stays as it is, the fence goes with the property that states it.
     val fence = for {
@@ -368,7 +371,7 @@ private[commit] object UndoPlan {
         theirs.exists { case t: SetTransaction => t.appId == app; case _ => false }
       )
         .map(s => SetTransaction(app, s.txnVersion(app).getOrElse(-1L), around.nowMs))
-        .toRight(s"application transaction $app")
+        .toRight(ofApplication(app))
     }
     val all: Vector[Either[String, Action]] = protocol.toVector ++ metaData ++ domains ++ txns
     UndoPlan(

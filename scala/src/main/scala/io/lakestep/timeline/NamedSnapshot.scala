@@ -29,7 +29,16 @@ final case class NamedSnapshot(
 
   def table(path: TableRef): Option[SnapshotTable] = tables.find(_.path == path)
 
+  /** Whether it is no user's: a transaction holds what it brings back. */
+  def isHold: Boolean = name.startsWith(NamedSnapshot.Hold)
+
   def isExpired(nowMs: Long): Boolean = retainUntilMs.exists(_ <= nowMs)
+}
+
+object NamedSnapshot {
+
+  /** With a capital, which no name that a user gives has. */
+  private[lakestep] val Hold = "UNDO-"
 }
 
 /** @param log the log's id, which a table that is made anew at the path does not have */

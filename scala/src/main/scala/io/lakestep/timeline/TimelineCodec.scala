@@ -40,6 +40,7 @@ object TimelineCodec {
 
   /** For people: nothing depends on it. */
   private val Assertions = "assertions"
+  private val Undoes = "undoes"
 
   private val Features = Set(Reserve, Names, Purges, NewTables, Parts, Batches)
 
@@ -64,6 +65,7 @@ object TimelineCodec {
       if (c.purges.nonEmpty) list(node.putArray(Purges), c.purges.map(NameCodec.encode))
       if (c.batches.nonEmpty) list(node.putArray(Batches), c.batches.map(SnapshotCodec.batch))
       if (c.assertions.nonEmpty) list(node.putArray(Assertions), c.assertions.map(assertion))
+      if (c.undoes.nonEmpty) list(node.putArray(Undoes), c.undoes.map(undone))
       node
     case a: AbortEntry =>
       val node = head("abort", a)
@@ -88,7 +90,8 @@ object TimelineCodec {
           purges = f.optChildren(Purges).fold(Vector.empty[Purge])(_.map(NameCodec.purge)),
           batches = f.optChildren(Batches).fold(Vector.empty[BatchKey])(_.map(SnapshotCodec.batch)),
           assertions =
-            f.optChildren(Assertions).fold(Vector.empty[AssertionOutcome])(_.map(assertion))
+            f.optChildren(Assertions).fold(Vector.empty[AssertionOutcome])(_.map(assertion)),
+          undoes = f.optChildren(Undoes).fold(Vector.empty[Undone])(_.map(undone))
         )
       case "abort" =>
         AbortEntry(
@@ -167,6 +170,17 @@ object TimelineCodec {
 
   private def assertion(f: StrictFields): AssertionOutcome =
     AssertionOutcome(f.string("name"), f.flag("passed"))
+
+  private def undone(u: Undone): ObjectNode = {
+    val node = Json.obj()
+    u.transaction.foreach(node.put("transaction", _))
+    u.restored.foreach(node.put("restored", _))
+    u.to.foreach(node.put("to", _))
+    node
+  }
+
+  private def undone(f: StrictFields): Undone =
+    Undone(f.optString("transaction"), f.optString("restored"), f.optString("to"))
 
   def encode(r: Requested): Array[Byte] = bytes(requested(r))
 

@@ -30,6 +30,7 @@ object TimelineEntry {
  * @param purges dropped tables whose data it deletes; an entry that has some does nothing else
  * @param batches what it applies of streaming queries
  * @param assertions what was asked before it was ordered
+ * @param undoes what it takes back
  */
 final case class CommitEntry(
     number: Long,
@@ -42,7 +43,8 @@ final case class CommitEntry(
     names: Vector[NameChange] = Vector.empty,
     purges: Vector[Purge] = Vector.empty,
     batches: Vector[BatchKey] = Vector.empty,
-    assertions: Vector[AssertionOutcome] = Vector.empty)
+    assertions: Vector[AssertionOutcome] = Vector.empty,
+    undoes: Vector[Undone] = Vector.empty)
     extends TimelineEntry {
   def isOverNames: Boolean = names.nonEmpty || purges.nonEmpty
 }

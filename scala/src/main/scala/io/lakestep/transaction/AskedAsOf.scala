@@ -25,6 +25,10 @@ object AskedAsOf {
     override def in(session: SparkSession): AsOf = AsOf.Named(name)
   }
 
+  final case class Before(transaction: String) extends AskedAsOf {
+    override def in(session: SparkSession): AsOf = AsOf.Before(transaction)
+  }
+
   /** Without a zone it is of that of the session. */
   final case class Timestamp(text: String) extends AskedAsOf {
     override def in(session: SparkSession): AsOf = {

@@ -38,6 +38,10 @@ final class HeldFiles(session: SparkSession, table: TableRef) {
   /** Those of a version that the log shows. */
   def data(version: Long)(base: String): Option[DataFrame] = of(version, None, base)
 
+  /** Those that were removed since a time. */
+  def removed(sinceMs: Long)(base: String): DataFrame =
+    VersionFiles.removed(session, path, sinceMs, base)
+
   private def of(version: Long, kept: Option[String], base: String): Option[DataFrame] = {
     val state = OverlayPath(Chain(version, Vector.empty, kept), path).toPath
     VersionFiles.data(session, state, version, base)

@@ -326,6 +326,7 @@ object Lifecycle {
   /** Leaves nothing of a transaction that has no entry, as far as the store permits. */
   private def abandon(session: SparkSession, transaction: Transaction): Unit = {
     forget(session, transaction)
+    transaction.release()
     try Unpublished.discard(session, transaction)
     catch { case NonFatal(_) => () }
   }
@@ -342,6 +343,7 @@ object Lifecycle {
       transaction.ending(TransactionState.Open) {
         Transactions.become(session, transaction, TransactionState.Ended)
         forget(session, transaction)
+        transaction.release()
         Unpublished.discard(session, transaction)
         transaction.database.tell(TransactionEvent.RolledBack(transaction.begun))
         transaction.id
@@ -370,6 +372,7 @@ object Lifecycle {
     Transactions.saw(session, transaction.touched.map(t => t.ref -> t.pin))
     Transactions.become(session, transaction, TransactionState.Ended)
     forget(session, transaction)
+    transaction.release()
   }
 
   /** Housekeeping as a transaction of its own, in a clone of the session; a conflict ends it. */

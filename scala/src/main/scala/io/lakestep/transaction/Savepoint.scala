@@ -10,6 +10,7 @@ import io.lakestep.names.NameState
  * @param sessionChanges how many statements had changed the session
  * @param names what statements had made of names
  * @param assertions what the transaction had asserted
+ * @param undone what it had taken back of others
  * @param environment what else of the session a statement may use; see [[SessionEnvironment]]
  */
 final case class Savepoint(
@@ -19,7 +20,8 @@ final case class Savepoint(
     sessionChanges: Int,
     environment: Map[String, String],
     names: NameState,
-    assertions: Assertions) {
+    assertions: Assertions,
+    undone: UndoneHere = UndoneHere.none) {
 
   /** Whether statements after this one would run again under what they ran under. */
   def isSameSession(other: Savepoint): Boolean =

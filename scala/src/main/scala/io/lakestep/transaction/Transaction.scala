@@ -7,11 +7,12 @@ import org.apache.hadoop.fs.Path
 
 import io.lakestep.Errors
 import io.lakestep.commit.{
-  BegunTransaction, Database, IsolationLevel, ReadTable, TransactionModes, WrittenTable
+  BegunTransaction, BroughtBack, Database, IsolationLevel, ReadTable, TransactionModes, WrittenTable
 }
 import io.lakestep.log.{ReadSet, StagedEffect, TableRef}
 import io.lakestep.names.TransactionNames
 import io.lakestep.overlay.{OverlayPath, Staging}
+import io.lakestep.timeline.{BatchTakenBack, NamedSnapshot, Undone}
 
 /**
  * The transaction of one Spark session: where it stands, which tables it has touched, at which version each is
@@ -61,10 +62,11 @@ final class Transaction(
   val typed = new UnseenStatements
 
   @volatile private var asserted = Assertions.none
+  @volatile private var undone = UndoneHere.none
   @volatile private var isJudging = false
   @volatile private var sessionChanges = 0
 
-  def begun: BegunTransaction = current
+  def begun: BegunTransaction = undone.in(current)
 
   def state: TransactionState = at.get
 
@@ -87,6 +89,24 @@ final class Transaction(
   }
 
   def isOfBlock: Boolean = block
+
+  /** REVERT or RESTORE: the entry tells it. */
+  def takesBack(what: Undone, batches: Vector[BatchTakenBack]): Unit =
+    synchronized { undone = undone.and(what, batches) }
+
+  @volatile private var held = Vector.empty[NamedSnapshot]
+
+  /** What it brings back stays until it has ended. Condition: LAKESTEP_UNDO_CUT. */
+  def holds(needs: Vector[BroughtBack]): Unit =
+    if (needs.nonEmpty) held = held :+ database.snapshots.hold(begun, needs)
+
+  /** To be called when it is known how it has ended; nobody waits. */
+  private[transaction] def release(): Unit = {
+    val all = held
+    held = Vector.empty
+    if (all.nonEmpty)
+      database.deleteFiles(Vector.empty, all.map(h => () => database.snapshots.drop(h)): _*)
+  }
 
   /** Whether COMMIT asks what was read. */
   def recordsReads: Boolean = begun.isolation == IsolationLevel.Serializable || isJudging
@@ -147,6 +167,10 @@ final class Transaction(
 
   /** The last staged version of each table, by its path. */
   private[transaction] def lastStaged: Map[String, Long] = staging.last
+
+  /** Whether statements of it have changed a table. */
+  private[lakestep] def isWritten(table: TransactionTable): Boolean =
+    staging.last.contains(table.base.toString)
 
   /** Every staged version of these tables. */
   private[transaction] def stagedVersions(of: TransactionTable => Boolean): Seq[(TableRef, Long)] =
@@ -275,7 +299,8 @@ final class Transaction(
         sessionChanges,
         session,
         names.state,
-        asserted
+        asserted,
+        undone
       )
     )
   }
@@ -328,6 +353,7 @@ final class Transaction(
     savepoints.restore(to.named)
     names.restore(to.names)
     synchronized {
+      undone = to.undone
       // What was judged was so, unless it runs again.
       asserted = if (keepPins) to.assertions.copy(judged = asserted.judged) else to.assertions
       if (!keepPins) forgetHeaders(to, forget)

@@ -38,7 +38,8 @@ final case class DescribeTransaction(id: String) extends InspectionCommand {
     "batch" -> StringType,
     "assertions" -> StringType,
     "comment" -> StringType,
-    "tags" -> MapType(StringType, StringType)
+    "tags" -> MapType(StringType, StringType),
+    "undoes" -> StringType
   )
 
   override def run(session: SparkSession): Seq[Row] = Databases.of(session).describe(id) match {
@@ -59,7 +60,8 @@ final case class DescribeTransaction(id: String) extends InspectionCommand {
     residue.mkString("; "),
     TimelineListing.batches(entry),
     entry.assertions
-      .map(a => s"${a.name} ${if (a.passed) "passed" else "failed"}").mkString(", ")
+      .map(a => s"${a.name} ${if (a.passed) "passed" else "failed"}").mkString(", "),
+    entry.undoes.mkString(", ")
   )
 
   private def row(
@@ -69,7 +71,8 @@ final case class DescribeTransaction(id: String) extends InspectionCommand {
       tables: String = null,
       residue: String = null,
       batch: String = null,
-      assertions: String = null): Row = Row(
+      assertions: String = null,
+      undoes: String = null): Row = Row(
     id,
     state,
     requested.flatMap(_.name).orNull,
@@ -83,7 +86,8 @@ final case class DescribeTransaction(id: String) extends InspectionCommand {
     batch,
     assertions,
     requested.flatMap(_.labels.comment).orNull,
-    requested.map(_.labels.tags).orNull
+    requested.map(_.labels.tags).orNull,
+    undoes
   )
 }
 

@@ -92,5 +92,6 @@ final case class ShowSnapshots() extends TransactionCommand {
   override val output: Seq[Attribute] = SnapshotRow.columns
 
   override def run(session: SparkSession): Seq[Row] =
-    Databases.of(session).snapshots.all().map(s => SnapshotRow(s, KeptCopies.make(session, s)))
+    Databases.of(session).snapshots.all().filterNot(_.isHold)
+      .map(s => SnapshotRow(s, KeptCopies.make(session, s)))
 }

@@ -35,7 +35,8 @@ private[sql] object TimelineListing extends Listing {
     "batch" -> StringType,
     "added_files" -> LongType,
     "added_rows" -> LongType,
-    "removed_files" -> LongType
+    "removed_files" -> LongType,
+    "undoes" -> ArrayType(StringType)
   )
 
   override def rows(session: SparkSession, keys: KeyRange): Seq[Row] =
@@ -86,7 +87,8 @@ private[sql] object TimelineListing extends Listing {
       Some(batches(entry)).filter(_.nonEmpty).orNull,
       entry.tables.map(_.added.files).sum,
       entry.tables.map(_.added.rows).sum,
-      entry.tables.map(_.removed.files).sum
+      entry.tables.map(_.removed.files).sum,
+      entry.undoes.map(_.toString)
     )
   }
 

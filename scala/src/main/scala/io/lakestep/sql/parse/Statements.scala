@@ -10,12 +10,13 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.util.SparkParserUtils
 
 import io.lakestep.Errors
+import io.lakestep.catalog.{Restored, UndoModes}
 import io.lakestep.commit.{IsolationLevel, TransactionModes}
 import io.lakestep.sql.command.{
   AssertStatement, BeginTransaction, BlockEnd, CommitTransaction, CreateSnapshot,
   DescribeTransaction, DropSnapshot, ExplainConflict, ForgetBatchKeys, Recover, ReleaseSavepoint,
-  RollbackToSavepoint, RollbackTransaction, SetSavepoint, SetTransaction, ShowAssertions,
-  ShowDroppedTables, ShowSnapshots, ShowTimeline, ShowTransactions, UndropTable,
+  Restore, Revert, RollbackToSavepoint, RollbackTransaction, SetSavepoint, SetTransaction,
+  ShowAssertions, ShowDroppedTables, ShowSnapshots, ShowTimeline, ShowTransactions, UndropTable,
   VacuumDroppedTables, VacuumTransactions
 }
 import io.lakestep.sql.parser.{LakestepSqlBaseVisitor, LakestepSqlLexer, LakestepSqlParser}
@@ -166,7 +167,7 @@ private[sql] object Statements {
     override def visitRecover(ctx: RecoverContext): ParsedText = Ours(Recover())
 
     override def visitUndropTable(ctx: UndropTableContext): ParsedText =
-      Ours(UndropTable(ctx.target.identifier.asScala.map(named).toSeq))
+      Ours(UndropTable(parts(ctx.target)))
 
     override def visitShowDroppedTables(ctx: ShowDroppedTablesContext): ParsedText =
       Ours(ShowDroppedTables())
@@ -205,6 +206,31 @@ private[sql] object Statements {
       Ours(DropSnapshot(snapshot(ctx.name), ifExists = ctx.EXISTS != null))
 
     override def visitShowSnapshots(ctx: ShowSnapshotsContext): ParsedText = Ours(ShowSnapshots())
+
+    override def visitRevertTransaction(ctx: RevertTransactionContext): ParsedText =
+      Ours(Revert(unquoted(ctx.id), modes(ctx.undoModes)))
+
+    override def visitRestore(ctx: RestoreContext): ParsedText = {
+      val what = ctx.restored match {
+        case s: RestoredSchemaContext => Restored.Schema(parts(s.name))
+        case t: RestoredTablesContext =>
+          Restored.Tables(t.qualifiedName.asScala.map(parts).toSeq)
+        case _ => Restored.Database
+      }
+      val to = Option(ctx.before).map(b => AskedAsOf.Before(unquoted(b.id))).getOrElse {
+        val point = ctx.restorePoint
+        if (point.number != null) AskedAsOf.Version(point.number.getText)
+        else if (point.time != null) AskedAsOf.Timestamp(text(point.time))
+        else AskedAsOf.Snapshot(snapshot(point.snapshot))
+      }
+      Ours(Restore(what, to, modes(ctx.undoModes)))
+    }
+
+    private def modes(ctx: UndoModesContext): UndoModes =
+      UndoModes(isDry = ctx.dry != null, keepsKeys = ctx.keep != null)
+
+    private def parts(ctx: QualifiedNameContext): Seq[String] =
+      ctx.identifier.asScala.map(named).toSeq
 
     override def visitForgetBatchKeys(ctx: ForgetBatchKeysContext): ParsedText =
       Ours(ForgetBatchKeys(text(ctx.query)))

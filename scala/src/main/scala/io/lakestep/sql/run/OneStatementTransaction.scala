@@ -17,6 +17,7 @@ import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
 
 import org.apache.spark.sql.delta.lakestep.SparkInternals
 import io.lakestep.{Errors, LakestepException}
+import io.lakestep.sql.command.UndoCommand
 import io.lakestep.sql.guard.{CommandCatalogue, Decision, StatementKinds}
 import io.lakestep.sql.redirect.{AskedPlan, RedirectSaveAsTable}
 import io.lakestep.transaction.{
@@ -26,7 +27,8 @@ import io.lakestep.log.ForeignWriters
 
 /**
  * A statement outside a transaction that can only be one, by itself: of a table that is closed to
- * everything but transactions (`lakestep.foreignWriters`), or one that opens or closes a table.
+ * everything but transactions (`lakestep.foreignWriters`), or one that opens or closes a table; and REVERT
+ * and RESTORE.
  *
  * @param asked the statement as it came to the analyzer, which does its work again inside
  * @param vacuumed the table of a VACUUM, which deletes files and leaves nothing to commit
@@ -93,7 +95,10 @@ object OneStatementTransaction {
     case _ => None
   }
 
-  private def mustBe(session: SparkSession, command: Command): Boolean = {
+  private def mustBe(session: SparkSession, command: Command): Boolean =
+    command.isInstanceOf[UndoCommand] || isOverClosed(session, command)
+
+  private def isOverClosed(session: SparkSession, command: Command): Boolean = {
     // `DataFrameWriter.save` meets its table only when it runs.
     val isLoaded = !command.isInstanceOf[SaveIntoDataSourceCommand]
     val overwritten = RedirectSaveAsTable.target(command).map(_.path)

@@ -1,5 +1,7 @@
 package io.lakestep.sql.run
 
+import java.util.concurrent.TimeUnit
+
 import io.delta.tables.execution.VacuumTableCommand
 import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
@@ -9,6 +11,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
 
 import org.apache.spark.sql.delta.lakestep.{DeltaReference, DeltaVacuum}
+import io.lakestep.LakestepConf
 import io.lakestep.commit.Holder
 import io.lakestep.log.TableRef
 import io.lakestep.overlay.OverlayPath
@@ -16,7 +19,7 @@ import io.lakestep.storage.CanonicalPath
 import io.lakestep.timeline.Cut
 import io.lakestep.transaction.{Autocommit, BasePath, Databases, HeldFiles, Transactions}
 
-/** VACUUM, which leaves what named snapshots read, and what open transactions read or have staged. */
+/** VACUUM, which leaves what named snapshots and undo need, and what open transactions read or have staged. */
 final case class SparingVacuum(vacuum: VacuumTableCommand) extends LeafRunnableCommand
     with Logging {
 
@@ -71,9 +74,11 @@ final case class SparingVacuum(vacuum: VacuumTableCommand) extends LeafRunnableC
       ))
     ))
     val open = holders.filter(_.kind == Holder.OfTransaction).map(_.sinceMs - SparingVacuum.SkewMs)
+    val undoMs = TimeUnit.HOURS.toMillis(LakestepConf.UndoHours.from(session.conf.getOption))
+    val undo = Option.when(now - undoMs < beforeMs)(files.removed(now - undoMs)(_: String))
     DeltaVacuum.Spared(
       (open ++ Option.when(isShort)(now)).minOption,
-      (held ++ newest).distinctBy(_._1).map(_._2)
+      (held ++ newest).distinctBy(_._1).map(_._2) ++ undo
     )
   }
 }

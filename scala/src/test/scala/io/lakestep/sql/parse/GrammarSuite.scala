@@ -34,7 +34,11 @@ class GrammarSuite extends AnyFunSuite {
     case AskedAsOf.Version(number) => s"as of version $number"
     case AskedAsOf.Timestamp(time) => s"as of $time"
     case AskedAsOf.Snapshot(name) => s"as of snapshot $name"
+    case AskedAsOf.Before(id) => s"before $id"
   }
+
+  private def undo(modes: UndoModes): String =
+    (if (modes.keepsKeys) " keep keys" else "") + (if (modes.isDry) " dry run" else "")
 
   private def shown(text: String): String =
     try
@@ -74,6 +78,9 @@ class GrammarSuite extends AnyFunSuite {
         case ParsedText.Ours(DropSnapshot(name, ifExists)) =>
           s"drop snapshot $name${if (ifExists) " if exists" else ""}"
         case ParsedText.Ours(ShowSnapshots()) => "show snapshots"
+        case ParsedText.Ours(Revert(id, modes)) => s"revert $id${undo(modes)}"
+        case ParsedText.Ours(Restore(what, to, modes)) =>
+          s"restore $what to ${past(to).stripPrefix("as of ")}${undo(modes)}"
         case ParsedText.Ours(other) => other.toString
         case ParsedText.Atomic(script) =>
           // In its place, so that Spark tells the places of errors.

@@ -3,6 +3,7 @@ package org.apache.spark.sql.delta.lakestep
 import java.util.concurrent.TimeUnit
 
 import io.delta.tables.execution.VacuumTableCommand
+import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 import org.apache.spark.sql.delta.{DeltaLog, DeltaTableUtils, UniversalFormat}
 import org.apache.spark.sql.delta.actions.Metadata
@@ -58,12 +59,18 @@ object DeltaVacuum {
           vacuum.vacuumType
         ).collect().toSeq
       catch {
-        case e: IllegalArgumentException =>
-          // Before it has looked for files.
+        case e: IllegalArgumentException if isRefused(e) =>
           refused
           throw e
       }
     }
+  }
+
+  /** Whether Delta has not even looked for files, as the hours are too few. On Spark 4.0 that has no condition. */
+  private def isRefused(failure: IllegalArgumentException): Boolean = failure match {
+    case told: SparkThrowable =>
+      Option(told.getCondition).exists(_.startsWith("DELTA_VACUUM_RETENTION_PERIOD_"))
+    case _ => String.valueOf(failure.getMessage).startsWith("requirement failed")
   }
 
   private def isInventory(frame: DataFrame): Boolean =

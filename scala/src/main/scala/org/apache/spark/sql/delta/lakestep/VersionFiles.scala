@@ -6,7 +6,7 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.{DataFrame, Encoders, SparkSession}
 import org.apache.spark.sql.delta.{DeltaLog, DeltaLogFileIndex, Snapshot}
-import org.apache.spark.sql.delta.actions.AddFile
+import org.apache.spark.sql.delta.actions.{AddFile, DeletionVectorDescriptor}
 import org.apache.spark.sql.delta.util.DeltaFileOperations
 
 import io.lakestep.log.LogFileName
@@ -66,14 +66,28 @@ object VersionFiles extends Logging {
       }
     }
 
+  /** The data files that were removed since a time, as `data` has them, as far as the table still tells. */
+  def removed(session: SparkSession, table: Path, sinceMs: Long, base: String): DataFrame =
+    session.withActive {
+      val tombstones = DeltaLog.forTable(session, table).update().tombstones
+      tombstones.filter(_.delTimestamp >= sinceMs).flatMap { file =>
+        pathsOf(base, file.path, file.size.getOrElse(0L), file.deletionVector)
+      }(Encoders.tuple(Encoders.STRING, Encoders.scalaLong)).toDF("path", "bytes")
+    }
+
   /** The newest version of a table. */
   def head(session: SparkSession, table: Path): Long =
     session.withActive(DeltaLog.forTable(session, table).update().version)
 
-  private def pathsOf(base: String, file: AddFile): Seq[(String, Long)] = {
-    val vector = Option(file.deletionVector).filter(_.isOnDisk)
-      .map(_.absolutePath(new Path(base)).toString -> 0L)
-    val path = DeltaFileOperations.absolutePath(base, file.path).toString
-    Seq(path -> file.size) ++ vector
-  }
+  /** A data file below `base` and its deletion vector, if that lies in a file; with the bytes of the former. */
+  def pathsOf(base: String, file: AddFile): Seq[(String, Long)] =
+    pathsOf(base, file.path, file.size, file.deletionVector)
+
+  private def pathsOf(
+      base: String,
+      path: String,
+      bytes: Long,
+      vector: DeletionVectorDescriptor): Seq[(String, Long)] =
+    Seq(DeltaFileOperations.absolutePath(base, path).toString -> bytes) ++
+      Option(vector).filter(_.isOnDisk).map(_.absolutePath(new Path(base)).toString -> 0L)
 }
