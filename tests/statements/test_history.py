@@ -226,7 +226,9 @@ class History:
                 else:
                     # Under its other name it may have changed since.
                     expected[name] = (then[0], moved.get(then[0], dict(then[1])))
-        if self.undo(f"REVERT TRANSACTION '{id}'", expected, KEPT | (GONE if self.vacuumed else set())):
+        if self.undo(
+            f"REVERT TRANSACTION '{id}'", expected, KEPT | (GONE if self.vacuumed else set())
+        ):
             del self.transactions[id]
             self.done["reverted"] += 1
 

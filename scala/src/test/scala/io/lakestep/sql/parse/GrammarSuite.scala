@@ -5,14 +5,15 @@ import java.nio.file.{Files, Paths}
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.LakestepException
+import io.lakestep.catalog.UndoModes
 import io.lakestep.commit.TransactionModes
 import io.lakestep.timeline.Labels
 import io.lakestep.transaction.AskedAsOf
 import io.lakestep.sql.command.{
   AssertStatement, BeginTransaction, BlockEnd, CommitTransaction, CreateSnapshot,
   DescribeTransaction, DropSnapshot, ExplainConflict, ForgetBatchKeys, Recover, ReleaseSavepoint,
-  RollbackToSavepoint, RollbackTransaction, SetSavepoint, SetTransaction, ShowAssertions,
-  ShowSnapshots, ShowTimeline, ShowTransactions, VacuumTransactions
+  Restore, Revert, RollbackToSavepoint, RollbackTransaction, SetSavepoint, SetTransaction,
+  ShowAssertions, ShowSnapshots, ShowTimeline, ShowTransactions, VacuumTransactions
 }
 
 /** The texts of `sql-grammar/statements`, each parsed as its file says. */

@@ -1,0 +1,237 @@
+package io.lakestep.catalog
+
+import scala.collection.immutable.VectorMap
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.analysis.NoSuchDatabaseException
+import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType}
+import org.apache.spark.sql.delta.DeltaTableUtils
+import org.apache.spark.sql.delta.sources.DeltaSourceUtils
+
+import org.apache.spark.sql.delta.lakestep.{DeltaUndo, SparkInternals}
+import io.lakestep.{Errors, LakestepException}
+import io.lakestep.commit.{AsOf, BegunTransaction, Pin}
+import io.lakestep.log.TableRef
+import io.lakestep.names.{Definition, Metastore, NameState, TableName, TransactionNames}
+import io.lakestep.overlay.{Chain, OverlayPath}
+import io.lakestep.timeline.{NamedObject, Undone}
+import io.lakestep.transaction.{Transaction, TransactionTable}
+
+/** What RESTORE makes as it was. */
+private[lakestep] sealed trait Restored
+
+private[lakestep] object Restored {
+
+  /** Every table that transactions have written, and every name that they have changed. */
+  case object Database extends Restored {
+    override def toString: String = "DATABASE"
+  }
+
+  /** All names of a schema, and the Delta tables that they stand for. */
+  final case class Schema(name: Seq[String]) extends Restored {
+    override def toString: String = s"SCHEMA ${quoted(name)}"
+  }
+
+  /** By name, or by `` delta.`path` ``. */
+  final case class Tables(names: Seq[Seq[String]]) extends Restored {
+    override def toString: String = names.map(quoted).mkString("TABLES (", ", ", ")")
+  }
+
+  private def quoted(name: Seq[String]): String = name.map(part => s"`$part`").mkString(".")
+}
+
+/**
+ * RESTORE: makes tables and names equal to what they were at a point of the timeline, as a part of the open
+ * transaction; nothing of it, where something cannot be.
+ */
+private[lakestep] final class RestoreTables(
+    session: SparkSession,
+    transaction: Transaction,
+    what: Restored,
+    asOf: AsOf,
+    modes: UndoModes) {
+
+  private val database = transaction.database
+  private val base = SparkInternals.metastore(session)
+  private val past: BegunTransaction = PastTables.begin(session, asOf)
+  private val earlier = new TransactionNames(database.namesBefore(past, _))
+  private val tables = new UndoneTables(session, transaction, modes)
+
+  /**
+   * Conditions: LAKESTEP_AS_OF_NOT_FOUND, LAKESTEP_NO_SUCH_SNAPSHOT, LAKESTEP_NOT_THERE_AS_OF,
+   * LAKESTEP_UNDO_FILES_GONE, LAKESTEP_UNDO_CUT, LAKESTEP_UNDO_OF_WRITTEN_TABLE,
+   * LAKESTEP_READ_ONLY_TRANSACTION;
+   * SCHEMA_NOT_FOUND.
+   */
+  def apply(): Seq[UndoneRow] = {
+    if (transaction.isReadOnly && !modes.isDry)
+      throw Errors("LAKESTEP_READ_ONLY_TRANSACTION", "statement" -> "RESTORE")
+    PastTables.check(session, past.snapshot)
+    val (names, stood) = what match {
+      case Restored.Database => ofDatabase
+      case Restored.Schema(name) => ofSchema(name)
+      case Restored.Tables(typed) => ofTables(typed)
+    }
+    val all = names.copy(tables = names.tables ++ renamedAway(names))
+    val dropped = all.tables.collect { case (name, None) => transaction.names.table(base, name) }
+      .flatten.flatMap(_.storage.locationUri).map(UndoneTables.ref(session, _)).toSet
+    val (rows, logs) = data(stood, dropped)
+    val (batches, others) = database.reverts.batchesSince(past.base, transaction.begun.base) {
+      log => what == Restored.Database || logs(log)
+    }
+    val taken = if (modes.keepsKeys) Vector.empty else batches
+    tables.stage()
+    if (!modes.isDry) {
+      if (!all.isEmpty) {
+        Metastore.id(base)
+        transaction.names.change(state =>
+          NameState(state.tables ++ all.tables, state.schemas ++ all.schemas)
+        )
+      }
+      transaction.takesBack(Undone(None, Some(what.toString), Some(told)), taken)
+    }
+    val kept = others.map(_.query) ++ (if (modes.keepsKeys) batches.map(_.key.query) else Nil)
+    rows ++ UndoneNames.rows(all) ++ UndoneNames.ofBatches(taken, kept)
+  }
+
+  private def told: String = asOf match {
+    case AsOf.Time(ms) => s"TIMESTAMP '${java.time.Instant.ofEpochMilli(ms)}'"
+    case AsOf.Before(id) => s"BEFORE TRANSACTION '$id'"
+    case other => other.toString
+  }
+
+  /** Names that have changed since, in the session's metastore; nothing for a schema itself. */
+  private lazy val moved: Vector[(String, Option[String])] = {
+    val id = Metastore.known(base)
+    database.namesBefore(past, refreshes = true).keys.filter(k => id.contains(k.metastore))
+      .map(k => k.schema -> k.name).toVector.sorted
+  }
+
+  private type Places = VectorMap[TableRef, Option[TableName]]
+
+  private def ofDatabase: (NameState, Places) = {
+    val names = moved.collect { case (schema, Some(name)) => TableName(schema, name) }
+    val (state, named) = restored(names, moved.collect { case (schema, None) => schema })
+    val gone = past.base.names.dropped.flatMap(_.table.path).toSet
+    val logs = past.base.logs.values ++ transaction.begun.base.logs.values
+    val paths = logs.filter(_.mark.isDefined).map(_.path).toVector.distinct.sortBy(_.uri)
+    (state, VectorMap.from(paths.filterNot(gone).map(_ -> None)) ++ named)
+  }
+
+  private def ofSchema(name: Seq[String]): (NameState, Places) = {
+    val schema = PastTables.schema(session, name)
+    val isThere = transaction.names.schema(base, schema).isDefined
+    if (!isThere && earlier.schema(base, schema).isEmpty) throw new NoSuchDatabaseException(schema)
+    def listed(names: TransactionNames) = names.tables(base, schema, base.listTables(schema))
+    val all = (listed(earlier) ++ listed(transaction.names)).distinct.sorted
+    restored(all.map(TableName(schema, _)), Seq(schema))
+  }
+
+  private def ofTables(typed: Seq[Seq[String]]): (NameState, Places) = {
+    val (paths, names) = typed.partition {
+      case Seq(format, _) => DeltaSourceUtils.isDeltaDataSourceName(format)
+      case _ => false
+    }
+    val called = names.map { name =>
+      val identifier = PastTables.ofSessionCatalog(session, name)
+        .getOrElse(throw notThere(name, s"it is not in ${SparkInternals.sessionCatalogName}"))
+      TableName.of(session.sessionState.catalog.qualifyIdentifier(identifier))
+    }
+    for ((name, table) <- names.zip(called)) earlier.table(base, table) match {
+      case None => throw notThere(name, "no table had this name then")
+      case Some(other) if !isDelta(other) && !isView(other) =>
+        throw notThere(name, "it was no Delta table")
+      case _ =>
+    }
+    val (state, named) = restored(called, called.map(_.schema).distinct)
+    val places = paths.map(p => UndoneTables.ref(session, new Path(p.last).toUri) -> None)
+    (state, named ++ places)
+  }
+
+  private def notThere(name: Seq[String], reason: String): LakestepException = Errors(
+    "LAKESTEP_NOT_THERE_AS_OF",
+    "table" -> name.mkString("."),
+    "version" -> past.snapshot.toString,
+    "reason" -> reason
+  )
+
+  private def isView(table: CatalogTable) = table.tableType == CatalogTableType.VIEW
+  private def isDelta(table: CatalogTable) = !isView(table) && DeltaTableUtils.isDeltaTable(table)
+
+  /** What these names get, and where the Delta tables are that they stood for. Schemas made since stay. */
+  private def restored(names: Seq[TableName], schemas: Seq[String]): (NameState, Places) = {
+    val missing = for {
+      schema <- schemas
+      if transaction.names.schema(base, schema).isEmpty
+      stood <- earlier.schema(base, schema)
+    } yield schema -> Option(stood)
+    val found = names.map(name =>
+      (name, earlier.table(base, name), transaction.names.table(base, name))
+    )
+    def isOurs(table: CatalogTable) = isView(table) || isDelta(table)
+    def object_(table: Option[CatalogTable]) = table.map(Definition.of(_: CatalogTable))
+    val changed = found.collect {
+      case (name, stood, now)
+          if !NamedObject.areSame(object_(stood), object_(now)) &&
+            (stood ++ now).forall(isOurs) => name -> stood
+    }
+    val places = for ((name, stood, _) <- found; table <- stood if isDelta(table))
+      yield UndoneTables.ref(session, table.location) -> Option(name)
+    (NameState(changed.toMap, missing.toMap), VectorMap.from(places))
+  }
+
+  /** A table that gets its name back loses the one that it was given since. */
+  private def renamedAway(names: NameState): Map[TableName, Option[CatalogTable]] = {
+    val back = names.tables.values.flatten.flatMap(_.storage.locationUri).toSet
+    if (back.isEmpty) Map.empty
+    else
+      moved.collect { case (schema, Some(name)) => TableName(schema, name) }
+        .filterNot(names.tables.contains)
+        .filter { name =>
+          transaction.names.table(base, name).flatMap(_.storage.locationUri).exists(back) &&
+          !earlier.table(base, name).flatMap(_.storage.locationUri).exists(back)
+        }.map(_ -> None).toMap
+  }
+
+  /**
+   * The rows, and the logs that are as they were.
+   *
+   * @param dropped those that lose their names
+   */
+  private def data(places: Places, dropped: Set[TableRef]): (Seq[UndoneRow], Set[String]) = {
+    val known = past.base.logs.values.filter(_.mark.isDefined).map(_.path).toSet
+    val found = places.toVector.flatMap { case (path, name) =>
+      try {
+        val pin = database.pinned(past, path, notBelow = -1)
+        val table =
+          tables.at(path, name).getOrElse(throw UndoneTables.gone(path.uri, Seq(path.uri)))
+        Some((restore(table, pin), table.pinned.log))
+      } catch {
+        case e: LakestepException
+            if what == Restored.Database && !known(path) && name.isEmpty &&
+              RestoreTables.MadeSince(e.getCondition) =>
+          Option.when(!dropped(path))((UndoneRow("MADE SINCE", path = Some(path.uri)), None))
+      }
+    }
+    (found.map(_._1), found.flatMap(_._2).toSet)
+  }
+
+  private def restore(
+      table: TransactionTable,
+      pin: Pin): UndoneRow = {
+    val change =
+      if (pin.version == table.pin && pin.log == table.pinned.log) DeltaUndo.Nothing
+      else {
+        val source = OverlayPath(Chain(pin.version, Vector.empty, pin.kept), table.base).toPath
+        DeltaUndo.between(session, table.overlay, source)
+      }
+    tables.change(table, change, Some(pin.version), Nil, Vector(pin.version))
+  }
+}
+
+private object RestoreTables {
+
+  /** What reading a table says that was not there yet. */
+  private val MadeSince = Set("LAKESTEP_NOT_THERE_AS_OF", "LAKESTEP_NOT_A_TABLE")
+}

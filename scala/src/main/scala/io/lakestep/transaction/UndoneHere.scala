@@ -1,0 +1,23 @@
+package io.lakestep.transaction
+
+import io.lakestep.commit.BegunTransaction
+import io.lakestep.timeline.{BatchTakenBack, Undone}
+
+/** What the statements of a transaction take back of others: REVERT and RESTORE. */
+final case class UndoneHere(undoes: Vector[Undone], batches: Vector[BatchTakenBack]) {
+
+  def and(undone: Undone, more: Vector[BatchTakenBack]): UndoneHere =
+    // What was taken back once is not the newest any more.
+    UndoneHere(
+      undoes :+ undone,
+      batches ++ more.filterNot(m => batches.exists(_.key.query == m.key.query))
+    )
+
+  /** As COMMIT puts it. */
+  def in(begun: BegunTransaction): BegunTransaction =
+    begun.copy(undoes = undoes, takenBack = batches)
+}
+
+object UndoneHere {
+  val none: UndoneHere = UndoneHere(Vector.empty, Vector.empty)
+}

@@ -1,0 +1,597 @@
+"""REVERT TRANSACTION and RESTORE: what was done is taken back, over all tables, or nothing is."""
+
+import shutil
+
+import pytest
+
+import lakestep
+from transactions import begin, folder, refused, rollback, write
+
+pytestmark = [
+    pytest.mark.usefixtures("no_transaction_left"),
+    pytest.mark.sliced(6),
+]
+
+
+def rows(session, query):
+    return sorted(tuple(row) for row in session.sql(f"SELECT * FROM {query}").collect())
+
+
+def ids(session, query):
+    return sorted(row[0] for row in session.sql(f"SELECT id FROM {query}").collect())
+
+
+def undo(session, statement):
+    """The rows that a statement gives, by the name or the action of each; names come last."""
+    found = [row.asDict() for row in session.sql(statement).collect()]
+    return {(row["table"] or row["path"] or row["action"]).split(".")[-1]: row for row in found}
+
+
+def actions(session, statement):
+    """What becomes of tables and names."""
+    found = [row.asDict() for row in session.sql(statement).collect()]
+    return sorted(
+        (row["action"], (row["table"] or row["path"] or "").replace("/", ".").split(".")[-1])
+        for row in found
+    )
+
+
+def last(session):
+    """The newest transaction of the timeline."""
+    return session.sql("SHOW TIMELINE LAST 1").first()
+
+
+def load(spark, *statements):
+    """The id of a transaction of these statements."""
+    with lakestep.transaction(spark) as txn:
+        for statement in statements:
+            spark.sql(statement)
+    return txn.id
+
+
+@pytest.fixture
+def pair(table):
+    return table("undo_one"), table("undo_two")
+
+
+# REVERT.
+
+
+def test_a_transaction_is_taken_back_over_all_its_tables(spark, other_session, pair):
+    one, two = pair
+    bad = load(
+        spark,
+        f"INSERT INTO {one} VALUES (3, 'bad')",
+        f"UPDATE {two} SET v = 'bad' WHERE id = 1",
+    )
+    write(spark, f"INSERT INTO {one} VALUES (4, 'good')", f"INSERT INTO {two} VALUES (5, 'good')")
+    found = undo(spark, f"REVERT TRANSACTION '{bad}'")
+    assert {row["action"] for row in found.values()} == {"RESTORED"}
+    assert sum(row["removed_files"] for row in found.values()) == 2
+    assert sum(row["added_files"] for row in found.values()) == 1
+    assert rows(other_session, one) == [(1, "a"), (2, "b"), (4, "good")]
+    assert rows(other_session, two) == [(1, "a"), (2, "b"), (5, "good")]
+    newest = last(spark)
+    assert newest["undoes"] == [f"REVERT TRANSACTION '{bad}'"]
+    (about,) = spark.sql(f"DESCRIBE TRANSACTION '{newest['transaction_id']}'").collect()
+    assert about["undoes"] == f"REVERT TRANSACTION '{bad}'"
+    # Both tables by one entry.
+    assert len(newest["tables"]) == 2
+
+
+def test_dry_run_tells_and_changes_nothing(spark, pair):
+    one, two = pair
+    bad = load(spark, f"INSERT INTO {one} VALUES (3, 'bad'), (4, 'bad')", f"DELETE FROM {two}")
+    entry = last(spark)["entry"]
+    found = undo(spark, f"REVERT TRANSACTION '{bad}' DRY RUN")
+    first, second = sorted(found.values(), key=lambda row: row["path"])
+    assert (first["removed_rows"], first["added_rows"]) == (2, 0)
+    assert (second["removed_rows"], second["added_rows"]) == (0, 2)
+    assert last(spark)["entry"] == entry
+    assert (ids(spark, one), ids(spark, two)) == ([1, 2, 3, 4], [])
+    spark.sql("BEGIN READ ONLY")
+    assert undo(spark, f"REVERT TRANSACTION '{bad}' DRY RUN").keys() == found.keys()
+    with refused("LAKESTEP_READ_ONLY_TRANSACTION", "25006"):
+        spark.sql(f"REVERT TRANSACTION '{bad}'")
+    rollback(spark)
+
+
+def test_what_others_built_upon_stays_and_is_named(spark, pair):
+    one, two = pair
+    bad = load(spark, f"UPDATE {one} SET v = 'bad'", f"INSERT INTO {two} VALUES (3, 'bad')")
+    later = load(spark, f"UPDATE {one} SET v = 'upon' WHERE id = 1")
+    spark.sql(f"UPDATE {two} SET v = 'outside' WHERE id = 3")
+    with refused("LAKESTEP_REVERT_BUILT_UPON", "2BP01") as raised:
+        spark.sql(f"REVERT TRANSACTION '{bad}'")
+    told = str(raised.value)
+    assert later in told and "UPDATE" in told and one in told and two in told, told
+    assert (ids(spark, two), len(ids(spark, one))) == ([1, 2, 3], 2)
+    # The newest first.
+    spark.sql(f"DELETE FROM {two} WHERE id = 3")
+    spark.sql(f"REVERT TRANSACTION '{later}'")
+    spark.sql(f"REVERT TRANSACTION '{bad}'")
+    assert rows(spark, one) == [(1, "a"), (2, "b")]
+    assert ids(spark, two) == [1, 2]
+
+
+def test_an_optimize_in_between_is_no_obstacle(spark, table):
+    one = table("undo_optimized")
+    bad = load(spark, f"INSERT INTO {one} VALUES (3, 'bad')")
+    write(spark, f"INSERT INTO {one} VALUES (4, 'good')")
+    spark.sql(f"OPTIMIZE {one}")
+    spark.sql(f"REVERT TRANSACTION '{bad}'")
+    assert ids(spark, one) == [1, 2, 4]
+
+
+def test_deletion_vectors_come_and_go(spark, table):
+    one = table("undo_vectors", rows=[(i, "x") for i in range(10)])
+    spark.sql(f"ALTER TABLE {one} SET TBLPROPERTIES (delta.enableDeletionVectors = true)")
+    first = load(spark, f"DELETE FROM {one} WHERE id = 1")
+    second = load(spark, f"DELETE FROM {one} WHERE id = 2")
+    with refused("LAKESTEP_REVERT_BUILT_UPON"):
+        spark.sql(f"REVERT TRANSACTION '{first}'")
+    spark.sql(f"REVERT TRANSACTION '{second}'")
+    assert ids(spark, one) == [0, 2, 3, 4, 5, 6, 7, 8, 9]
+    spark.sql(f"REVERT TRANSACTION '{first}'")
+    assert ids(spark, one) == list(range(10))
+
+
+def test_names_are_taken_back(spark, table):
+    one = table("undo_named")
+    bad = load(
+        spark,
+        "CREATE TABLE undo_made (id INT) USING delta",
+        "INSERT INTO undo_made VALUES (1)",
+        f"ALTER TABLE {one} RENAME TO undo_renamed",
+        "CREATE VIEW undo_view AS SELECT * FROM undo_renamed",
+    )
+    dropped = load(spark, "DROP TABLE undo_renamed")
+    with refused("LAKESTEP_REVERT_BUILT_UPON") as raised:
+        spark.sql(f"REVERT TRANSACTION '{bad}'")
+    assert "undo_renamed` was dropped since" in str(raised.value)
+    found = undo(spark, f"REVERT TRANSACTION '{dropped}'")
+    assert found["undo_renamed"]["action"] == "NAMED"
+    assert ids(spark, "undo_view") == [1, 2]
+    found = undo(spark, f"REVERT TRANSACTION '{bad}'")
+    assert {name: row["action"] for name, row in found.items()} == {
+        one: "NAMED",
+        "undo_made": "DROPPED",
+        "undo_renamed": "DROPPED",
+        "undo_view": "DROPPED",
+    }
+    assert ids(spark, one) == [1, 2]
+    there = {row["tableName"] for row in spark.sql("SHOW TABLES").collect()}
+    assert not there & {"undo_made", "undo_renamed", "undo_view"}
+    # It is dropped as any other table.
+    spark.sql("UNDROP TABLE undo_made")
+    assert ids(spark, "undo_made") == [1]
+    spark.sql("DROP TABLE undo_made")
+
+
+def test_columns_are_taken_back_unless_others_use_them(spark, table):
+    one = table("undo_columns")
+    bad = load(
+        spark,
+        f"ALTER TABLE {one} ADD COLUMN (w INT)",
+        f"INSERT INTO {one} VALUES (3, 'bad', 1)",
+    )
+    again = load(spark, f"INSERT INTO {one} VALUES (4, 'upon', 2)")
+    with refused("LAKESTEP_REVERT_BUILT_UPON") as raised:
+        spark.sql(f"REVERT TRANSACTION '{bad}'")
+    assert again in str(raised.value)
+    spark.sql(f"REVERT TRANSACTION '{again}'")
+    spark.sql(f"REVERT TRANSACTION '{bad}'")
+    assert rows(spark, one) == [(1, "a"), (2, "b")]
+
+
+def test_bad_load_is_replaced_by_a_good_one_in_one_transaction(spark, other_session, pair):
+    one, two = pair
+    bad = load(
+        spark, f"INSERT INTO {one} VALUES (3, 'bad')", f"INSERT INTO {two} VALUES (3, 'bad')"
+    )
+    spark.sql("BEGIN")
+    spark.sql(f"REVERT TRANSACTION '{bad}'")
+    assert ids(spark, one) == [1, 2]
+    spark.sql(f"INSERT INTO {one} VALUES (3, 'good')")
+    assert rows(other_session, one)[-1] == (3, "bad")
+    spark.sql("COMMIT")
+    assert rows(other_session, one)[-1] == (3, "good")
+    assert ids(other_session, two) == [1, 2]
+
+
+def test_a_failed_or_rolled_back_revert_leaves_no_trace(spark, pair):
+    one, two = pair
+    bad = load(spark, f"INSERT INTO {one} VALUES (3, 'bad')")
+    begin(spark)
+    spark.sql("SAVEPOINT before")
+    spark.sql(f"REVERT TRANSACTION '{bad}'")
+    spark.sql("ROLLBACK TO before")
+    assert ids(spark, one) == [1, 2, 3]
+    spark.sql(f"INSERT INTO {two} VALUES (9, 'kept')")
+    spark.sql("COMMIT")
+    assert not last(spark)["undoes"]
+    begin(spark)
+    spark.sql(f"INSERT INTO {one} VALUES (4, 'mine')")
+    with refused("LAKESTEP_UNDO_OF_WRITTEN_TABLE", "25001"):
+        spark.sql(f"REVERT TRANSACTION '{bad}'")
+    spark.sql("COMMIT")
+    assert ids(spark, one) == [1, 2, 3, 4]
+
+
+def test_bad_input_is_told(spark, pair):
+    one, two = pair
+    with refused("LAKESTEP_REVERT_NOT_COMMITTED", "22023") as raised:
+        spark.sql("REVERT TRANSACTION 't0'")
+    assert "not known" in str(raised.value)
+    bad = load(spark, f"INSERT INTO {one} VALUES (3, 'bad')")
+    spark.sql(f"REVERT TRANSACTION '{bad}'")
+    reverting = last(spark)["transaction_id"]
+    with refused("LAKESTEP_ALREADY_REVERTED", "22023") as raised:
+        spark.sql(f"REVERT TRANSACTION '{bad}'")
+    assert reverting in str(raised.value)
+    with refused("LAKESTEP_REVERT_OF_UNDO", "22023") as raised:
+        spark.sql(f"REVERT TRANSACTION '{reverting}'")
+    assert bad in str(raised.value)
+    # What the message names as the next step.
+    spark.sql(f"RESTORE TABLES ({one}, {two}) TO BEFORE TRANSACTION '{reverting}'")
+    assert ids(spark, one) == [1, 2, 3]
+    mine = begin(spark)
+    with refused("LAKESTEP_REVERT_NOT_COMMITTED") as raised:
+        spark.sql(f"REVERT TRANSACTION '{mine}'")
+    assert "open" in str(raised.value)
+    rollback(spark)
+
+
+def test_files_that_are_gone_are_named_and_nothing_changes(spark, pair):
+    one, two = pair
+    where = folder(spark, two)
+    before = {file.name for file in where.glob("*.parquet")}
+    bad = load(spark, f"INSERT INTO {one} VALUES (3, 'bad')", f"DELETE FROM {two} WHERE id < 3")
+    for name in before:
+        (where / name).unlink()
+    for statement in (
+        f"REVERT TRANSACTION '{bad}'",
+        f"REVERT TRANSACTION '{bad}' DRY RUN",
+        f"RESTORE TABLES ({one}, {two}) TO BEFORE TRANSACTION '{bad}'",
+    ):
+        with refused("LAKESTEP_UNDO_FILES_GONE", "58P01") as raised:
+            spark.sql(statement)
+        assert any(name in str(raised.value) for name in before)
+    assert ids(spark, one) == [1, 2, 3]
+
+
+# RESTORE.
+
+
+def test_tables_are_as_they_were(spark, other_session, pair, table):
+    one, two = pair
+    other = table("undo_other")
+    entry = write(spark, f"INSERT INTO {one} VALUES (3, 'x')", f"INSERT INTO {two} VALUES (3, 'x')")
+    spark.sql(f"INSERT INTO {one} VALUES (4, 'outside')")
+    write(spark, f"UPDATE {one} SET v = 'y'", f"DELETE FROM {two}", f"DELETE FROM {other}")
+    spark.sql(f"INSERT INTO {two} VALUES (7, 'outside')")
+    dry = undo(spark, f"RESTORE TABLES ({one}, {two}) TO VERSION {entry} DRY RUN")
+    assert dry[two]["removed_rows"] == 1
+    found = undo(spark, f"RESTORE TABLES ({one}, {two}) TO VERSION AS OF {entry}")
+    assert {name: row["added_files"] for name, row in found.items()} == {
+        name: row["added_files"] for name, row in dry.items()
+    }
+    # What others had committed by then belongs to it.
+    assert ids(other_session, one) in ([1, 2, 3], [1, 2, 3, 4])
+    assert rows(other_session, two) == [(1, "a"), (2, "b"), (3, "x")]
+    assert ids(spark, other) == []
+    newest = last(spark)
+    assert newest["undoes"] == [f"RESTORE TABLES (`{one}`, `{two}`) TO VERSION {entry}"]
+    again = undo(spark, f"RESTORE TABLES ({two}) TO VERSION {entry}")
+    assert [row["action"] for row in again.values()] == ["UNCHANGED"]
+
+
+def test_before_a_transaction_keeps_what_others_wrote_before_it(spark, pair):
+    one, two = pair
+    write(spark, f"INSERT INTO {one} VALUES (3, 'x')")
+    spark.sql(f"INSERT INTO {one} VALUES (4, 'outside, before')")
+    spark.sql(f"INSERT INTO {two} VALUES (4, 'outside, before')")
+    bad = load(spark, f"UPDATE {one} SET v = 'bad'")
+    write(spark, f"INSERT INTO {two} VALUES (5, 'after')")
+    spark.sql(f"INSERT INTO {one} VALUES (6, 'outside, after')")
+    spark.sql(f"RESTORE TABLES ({one}, {two}) BEFORE TRANSACTION '{bad}'")
+    assert rows(spark, one) == [(1, "a"), (2, "b"), (3, "x"), (4, "outside, before")]
+    assert ids(spark, two) == [1, 2, 4]
+
+
+def test_schema_with_its_names_is_as_it_was(spark):
+    spark.sql("CREATE SCHEMA undo_schema")
+    try:
+        spark.sql("USE undo_schema")
+        entry = write(
+            spark,
+            "CREATE TABLE a (id INT) USING delta",
+            "CREATE TABLE b (id INT) USING delta",
+            "INSERT INTO a VALUES (1)",
+            "INSERT INTO b VALUES (2)",
+            "CREATE VIEW both AS SELECT * FROM a UNION ALL SELECT * FROM b",
+        )
+        write(
+            spark,
+            "DROP TABLE a",
+            "ALTER TABLE b RENAME TO c",
+            "INSERT INTO c VALUES (3)",
+            "DROP VIEW both",
+            "CREATE TABLE d (id INT) USING delta",
+        )
+        assert actions(spark, f"RESTORE SCHEMA undo_schema TO VERSION {entry}") == [
+            ("DROPPED", "c"),
+            ("DROPPED", "d"),
+            ("NAMED", "a"),
+            ("NAMED", "b"),
+            ("NAMED", "both"),
+            ("RESTORED", "b"),
+            ("UNCHANGED", "a"),
+        ]
+        assert {row["tableName"] for row in spark.sql("SHOW TABLES").collect()} == {
+            "a",
+            "b",
+            "both",
+        }
+        assert ids(spark, "both") == [1, 2]
+    finally:
+        spark.sql("USE default")
+        spark.sql("DROP SCHEMA undo_schema CASCADE")
+
+
+@pytest.mark.classic
+def test_database_is_as_it_was(spark, tmp_path):
+    session = spark.newSession()
+    session.conf.set("spark.lakestep.root", f"file:{tmp_path}/timeline")
+    session.sql("CREATE SCHEMA undo_database")
+    session.sql("USE undo_database")
+    path = f"delta.`{tmp_path}/by_path`"
+    try:
+        write(session, "CREATE TABLE a (id INT) USING delta", "INSERT INTO a VALUES (1)")
+        write(
+            session, f"CREATE TABLE {path} (id INT) USING delta", f"INSERT INTO {path} VALUES (1)"
+        )
+        session.sql("CREATE SNAPSHOT good")
+        bad = load(session, "INSERT INTO a VALUES (2)", f"INSERT INTO {path} VALUES (2)")
+        write(session, "DROP TABLE a", "CREATE TABLE b (id INT) USING delta")
+        later = f"delta.`{tmp_path}/later`"
+        write(session, f"CREATE TABLE {later} (id INT) USING delta")
+        assert actions(session, "RESTORE DATABASE TO SNAPSHOT good") == [
+            ("DROPPED", "b"),
+            # A path without a name stays.
+            ("MADE SINCE", "later"),
+            ("NAMED", "a"),
+            ("RESTORED", "a"),
+            ("RESTORED", "by_path"),
+        ]
+        assert (ids(session, "a"), ids(session, path)) == ([1], [1])
+        assert {row["tableName"] for row in session.sql("SHOW TABLES").collect()} == {"a"}
+        undoing = last(session)["transaction_id"]
+        session.sql(f"RESTORE DATABASE TO BEFORE TRANSACTION '{undoing}'")
+        assert {row["tableName"] for row in session.sql("SHOW TABLES").collect()} == {"b"}
+        assert ids(session, path) == [1, 2]
+        session.sql(f"RESTORE DATABASE BEFORE TRANSACTION '{bad}'")
+        assert (ids(session, "a"), ids(session, path)) == ([1], [1])
+    finally:
+        session.sql("USE default")
+        session.sql("DROP SCHEMA undo_database CASCADE")
+
+
+def test_restore_tells_what_it_cannot_do(spark, pair):
+    one, _ = pair
+    entry = write(spark, f"INSERT INTO {one} VALUES (3, 'x')")
+    with refused("LAKESTEP_AS_OF_NOT_FOUND", "22023"):
+        spark.sql(f"RESTORE TABLES ({one}) TO VERSION {entry + 100}")
+    with refused("LAKESTEP_AS_OF_NOT_FOUND", "22023"):
+        spark.sql(f"RESTORE TABLES ({one}) TO VERSION 0")
+    with refused("LAKESTEP_NO_SUCH_SNAPSHOT", "42704"):
+        spark.sql(f"RESTORE TABLES ({one}) TO SNAPSHOT nothing")
+    with refused("LAKESTEP_AS_OF_NOT_FOUND", "22023"):
+        spark.sql(f"RESTORE TABLES ({one}) TO BEFORE TRANSACTION 't0'")
+    with refused("LAKESTEP_NOT_THERE_AS_OF"):
+        spark.sql(f"RESTORE TABLES (undo_nothing) TO VERSION {entry}")
+    with refused("SCHEMA_NOT_FOUND"):
+        spark.sql(f"RESTORE SCHEMA undo_nothing TO VERSION {entry}")
+    with refused("LAKESTEP_AS_OF_INVALID", "42601"):
+        spark.sql(f"RESTORE TABLES ({one}) TO VERSION yesterday")
+    begin(spark)
+    try:
+        spark.sql(f"INSERT INTO {one} VALUES (4, 'mine')")
+        with refused("LAKESTEP_UNDO_OF_WRITTEN_TABLE", "25001"):
+            spark.sql(f"RESTORE TABLES ({one}) TO VERSION {entry}")
+    finally:
+        rollback(spark)
+    assert ids(spark, one) == [1, 2, 3]
+
+
+def test_what_delta_reads_stays_deltas(spark, table):
+    for name in ("database", "snapshot", "timeline", "schema", "tables"):
+        made = table(f"`{name}`")
+        spark.sql(f"DELETE FROM {made}")
+        spark.sql(f"RESTORE TABLE {made} TO VERSION AS OF 1")
+        assert ids(spark, made) == [1, 2]
+    spark.sql("DELETE FROM schema")
+    spark.sql("RESTORE schema TO VERSION AS OF 1")
+    assert ids(spark, "schema") == [1, 2]
+
+
+def test_header_is_as_it_was(spark, table):
+    one = table("undo_header")
+    entry = write(spark, f"INSERT INTO {one} VALUES (3, 'x')")
+    write(
+        spark,
+        f"ALTER TABLE {one} ADD COLUMN (w INT)",
+        f"ALTER TABLE {one} SET TBLPROPERTIES (kept_by = 'me')",
+        f"INSERT INTO {one} VALUES (4, 'y', 1)",
+    )
+    spark.sql(f"RESTORE TABLES ({one}) TO VERSION {entry}")
+    assert spark.table(one).columns == ["id", "v"]
+    properties = {row["key"] for row in spark.sql(f"SHOW TBLPROPERTIES {one}").collect()}
+    assert "kept_by" not in properties
+    assert rows(spark, one)[-1] == (3, "x")
+
+
+def test_identity_columns_give_no_number_twice(spark):
+    spark.sql(
+        "CREATE TABLE undo_identity (n BIGINT GENERATED ALWAYS AS IDENTITY, id INT) USING delta"
+    )
+    try:
+        entry = write(spark, "INSERT INTO undo_identity (id) VALUES (1)")
+        write(spark, "INSERT INTO undo_identity (id) VALUES (2)")
+        used = {row[0] for row in rows(spark, "undo_identity")}
+        spark.sql(f"RESTORE TABLES (undo_identity) TO VERSION {entry}")
+        spark.sql("INSERT INTO undo_identity (id) VALUES (3)")
+        fresh = {n for n, id in rows(spark, "undo_identity") if id == 3}
+        assert not used & fresh
+    finally:
+        spark.sql("DROP TABLE undo_identity")
+
+
+@pytest.mark.classic
+def test_log_that_was_cleaned_up_is_restored_from_a_snapshot(spark, table):
+    one = table("undo_cleaned")
+    write(spark, f"INSERT INTO {one} VALUES (3, 'x')")
+    spark.sql("CREATE SNAPSHOT undo_kept")
+    try:
+        bad = load(spark, f"DELETE FROM {one} WHERE id < 3")
+        write(spark, f"INSERT INTO {one} VALUES (9, 'y')")
+        where = folder(spark, one) / "_delta_log"
+        log = spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(
+            spark._jsparkSession, str(where.parent)
+        )
+        log.checkpoint()
+        newest = max(int(file.stem) for file in where.glob("*.json") if file.stem.isdigit())
+        for file in where.glob("*.json"):
+            if file.stem.isdigit() and int(file.stem) < newest:
+                file.unlink()
+                (where / f".{file.name}.crc").unlink(missing_ok=True)
+        with refused("LAKESTEP_REVERT_LOG_GONE", "58P01"):
+            spark.sql(f"REVERT TRANSACTION '{bad}'")
+        spark.sql(f"RESTORE TABLES ({one}) TO SNAPSHOT undo_kept")
+        assert ids(spark, one) == [1, 2, 3]
+    finally:
+        spark.sql("DROP SNAPSHOT undo_kept")
+
+
+# Keys of applications and queries.
+
+
+def write_as(session, one, app, version, value):
+    frame = session.createDataFrame([(value, "batch")], "id INT, v STRING")
+    options = {"txnAppId": app, "txnVersion": str(version)}
+    frame.write.format("delta").mode("append").options(**options).saveAsTable(one)
+
+
+def test_marks_of_applications_go_back_and_the_batch_is_loaded_again(spark, table):
+    one = table("undo_marks")
+    write_as(spark, one, "job", 1, 10)
+    with lakestep.transaction(spark) as txn:
+        write_as(spark, one, "job", 2, 20)
+    (found,) = undo(spark, f"REVERT TRANSACTION '{txn.id}'").values()
+    assert (found["keys_taken_back"], found["keys_kept"]) == (["job"], [])
+    write_as(spark, one, "job", 2, 21)
+    assert ids(spark, one) == [1, 2, 10, 21]
+    # What is older than the newest is applied no second time.
+    write_as(spark, one, "job", 1, 11)
+    assert ids(spark, one) == [1, 2, 10, 21]
+
+
+def test_marks_stay_where_the_application_went_on_or_the_user_says_so(spark, table):
+    one = table("undo_kept_marks")
+    with lakestep.transaction(spark) as first:
+        write_as(spark, one, "job", 1, 10)
+    write_as(spark, one, "job", 2, 20)
+    (found,) = undo(spark, f"REVERT TRANSACTION '{first.id}'").values()
+    assert (found["keys_taken_back"], found["keys_kept"]) == ([], ["job"])
+    write_as(spark, one, "job", 2, 21)
+    assert ids(spark, one) == [1, 2, 20]
+    with lakestep.transaction(spark) as third:
+        write_as(spark, one, "job", 3, 30)
+    (found,) = undo(spark, f"REVERT TRANSACTION '{third.id}' KEEP KEYS").values()
+    assert (found["keys_taken_back"], found["keys_kept"]) == ([], ["job"])
+    write_as(spark, one, "job", 3, 31)
+    assert ids(spark, one) == [1, 2, 20]
+
+
+def load_batch(session, one, number, value):
+    with lakestep.transaction(session, batch=("undo_query", number)) as txn:
+        if txn.replays is None:
+            session.sql(f"INSERT INTO {one} VALUES ({value}, 'batch')")
+    return txn
+
+
+def test_batches_go_back_and_are_loaded_again(spark, table):
+    one, two = table("undo_batches"), table("undo_more")
+    spark.sql("FORGET BATCH KEYS 'undo_query'")
+    load_batch(spark, one, 1, 10)
+    bad = load_batch(spark, one, 2, 20)
+    found = undo(spark, f"REVERT TRANSACTION '{bad.id}'")
+    assert found["BATCHES"]["keys_taken_back"] == ["undo_query"]
+    load_batch(spark, one, 1, 11)
+    load_batch(spark, one, 2, 21)
+    assert ids(spark, one) == [1, 2, 10, 21]
+    entry = last(spark)["entry"]
+    third = load_batch(spark, one, 3, 30)
+    load_batch(spark, two, 4, 40)
+    found = undo(spark, f"REVERT TRANSACTION '{third.id}'")
+    assert found["BATCHES"]["keys_kept"] == ["undo_query"]
+    # The query has written a table that is not restored.
+    found = undo(spark, f"RESTORE TABLES ({one}) TO VERSION {entry}")
+    assert found["BATCHES"]["keys_kept"] == ["undo_query"]
+    found = undo(spark, f"RESTORE TABLES ({one}, {two}) TO VERSION {entry}")
+    assert found["BATCHES"]["keys_taken_back"] == ["undo_query"]
+    load_batch(spark, one, 3, 31)
+    assert ids(spark, one) == [1, 2, 10, 21, 31]
+
+
+def test_revert_conflicts_with_a_batch_that_comes_meanwhile(spark, other_session, table):
+    one, two = table("undo_race"), table("undo_race_two")
+    spark.sql("FORGET BATCH KEYS 'undo_query'")
+    bad = load_batch(spark, one, 1, 10)
+    spark.sql("BEGIN")
+    spark.sql(f"REVERT TRANSACTION '{bad.id}'").collect()
+    load_batch(other_session, two, 2, 20)
+    with refused("LAKESTEP_CONFLICT"):
+        spark.sql("COMMIT")
+    rollback(spark)
+    assert ids(spark, one) == [1, 2, 10]
+
+
+# Python.
+
+
+def test_python_reverts_and_restores(spark, pair):
+    one, two = pair
+    entry = write(spark, f"INSERT INTO {one} VALUES (3, 'x')")
+    bad = load(spark, f"INSERT INTO {one} VALUES (4, 'bad')", f"DELETE FROM {two}")
+    dry = lakestep.revert(spark, bad, dry_run=True)
+    assert {found.action for found in dry} == {"RESTORED"}
+    assert sum(found.removed_rows for found in dry) == 1
+    lakestep.revert(spark, bad)
+    assert (ids(spark, one), ids(spark, two)) == ([1, 2, 3], [1, 2])
+    write(spark, f"DELETE FROM {one}")
+    (found,) = lakestep.restore(spark, version=entry, tables=[one])
+    assert (found.action, found.added_rows) == ("RESTORED", 3)
+    assert ids(spark, one) == [1, 2, 3]
+    with pytest.raises(TypeError, match="exactly one of"):
+        lakestep.restore(spark, version=entry, snapshot="x")
+    with pytest.raises(TypeError, match="exactly one of"):
+        lakestep.restore(spark, tables=[one])
+    with pytest.raises(TypeError, match="schema or tables"):
+        lakestep.restore(spark, version=entry, tables=[one], schema="default")
+
+
+@pytest.mark.classic
+def test_closed_table_is_restored(spark, table):
+    one = table("undo_closed")
+    spark.sql(f"ALTER TABLE {one} SET TBLPROPERTIES (lakestep.foreignWriters = 'forbid')")
+    entry = write(spark, f"INSERT INTO {one} VALUES (3, 'x')")
+    bad = load(spark, f"DELETE FROM {one} WHERE id = 1")
+    write(spark, f"INSERT INTO {one} VALUES (4, 'y')")
+    spark.sql(f"REVERT TRANSACTION '{bad}'")
+    assert ids(spark, one) == [1, 2, 3, 4]
+    spark.sql(f"RESTORE TABLES ({one}) TO VERSION {entry}")
+    assert ids(spark, one) == [1, 2, 3]
+    properties = {row[0]: row[1] for row in spark.sql(f"SHOW TBLPROPERTIES {one}").collect()}
+    assert properties["lakestep.foreignWriters"] == "forbid"
+    shutil.rmtree(folder(spark, one), ignore_errors=True)
