@@ -130,13 +130,13 @@ class Call(NamedTuple):
     expected: list[str]
 
 
-def calls():
-    """The calls of sql.md in their order.
+def calls(of=SQL):
+    """The calls of a page in their order.
 
     In a block of SQL, a line of comment is a row of the result of the statement above. A comment of
     HTML in front says of a block that it is one call, or where it runs.
     """
-    page = SQL.read_text()
+    page = of.read_text()
     blocks = r"^(?:<!-- ([\w ]+) -->\n\n)?```(\w+)\n(.*?)^```$"
     for block in re.finditer(blocks, page, re.MULTILINE | re.DOTALL):
         where, language, code = block[1] or "", block[2], block[3]
@@ -190,10 +190,21 @@ def sessions(spark, tmp_path):
 
 @pytest.mark.classic
 def test_examples_of_sql_give_what_the_page_says(sessions):
-    columns, last_id = result_columns(), ""
-    unseen = set(columns)
-    for call in calls():
-        session, place = sessions[call.where], f"docs/sql.md:{call.line}"
+    columns = result_columns()
+    assert run(sessions, SQL, columns) == set(columns)
+
+
+@pytest.mark.classic
+def test_tour_of_undo_is_of_a_real_run(sessions):
+    run(sessions, DOCS / "undo.md", {})
+
+
+def run(sessions, page, columns):
+    """Run the calls of a page; the statements whose columns were looked at."""
+    last_id = ""
+    seen = set()
+    for call in calls(page):
+        session, place = sessions[call.where], f"{page.name}:{call.line}"
         if call.language == "python":
             exec(call.text, {"spark": session})
             continue
@@ -214,8 +225,8 @@ def test_examples_of_sql_give_what_the_page_says(sessions):
         for name in named if call.where != "one call" else []:
             types = [(field.name, field.dataType.simpleString()) for field in frame.schema.fields]
             assert types == columns[name], f"{place}: {text}"
-            unseen.discard(name)
-    assert unseen == set()
+            seen.add(name)
+    return seen
 
 
 def shown(rows, expected):

@@ -17,7 +17,7 @@ LOST = {"LAKESTEP_NOT_THERE_AS_OF", "LAKESTEP_SNAPSHOT_CUT"}
 GONE = {"LAKESTEP_UNDO_FILES_GONE", "LAKESTEP_UNDO_CUT"}
 # Why a transaction cannot be taken back.
 KEPT = {"LAKESTEP_REVERT_BUILT_UPON", "LAKESTEP_ALREADY_REVERTED", "LAKESTEP_REVERT_OF_UNDO"}
-STEPS = int(os.environ.get("LAKESTEP_HISTORY_STEPS", "1000"))
+STEPS = int(os.environ.get("LAKESTEP_HISTORY_STEPS", "350"))
 
 
 class Model:
@@ -337,6 +337,7 @@ def test_earlier_states_are_what_a_model_says(session):
     history = History(session, seed=7)
     history.run(60)
     assert history.done["read"] > 40 and history.done["create_snapshot"], history.done
+    assert history.done["restore"] and history.done["reverted"], history.done
 
 
 @pytest.mark.long
@@ -344,4 +345,5 @@ def test_earlier_states_are_what_a_model_says(session):
 def test_earlier_states_of_long_histories(session, seed):
     history = History(session, seed=1000 + seed)
     history.run(STEPS)
+    print(history.done)
     assert history.done["read"] > STEPS and history.done["lost"], history.done

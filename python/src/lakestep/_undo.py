@@ -22,8 +22,8 @@ class Undone:
     Attributes
     ----------
     action : str
-        ``RESTORED`` or ``UNCHANGED`` for a table, ``MADE SINCE`` for one that stays as it is because
-        it was not there; ``NAMED`` or ``DROPPED`` for a name; ``BATCHES`` for streaming queries.
+        ``RESTORED`` or ``UNCHANGED`` for a table, ``MADE SINCE`` for one that stays as it is, as it
+        was not there; ``NAMED`` or ``DROPPED`` for a name; ``BATCHES`` for streaming queries.
     table, path : str or None
         What it is of.
     from_version, to_version : int or None

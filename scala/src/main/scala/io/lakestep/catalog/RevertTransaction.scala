@@ -86,18 +86,20 @@ private[lakestep] object RevertTransaction {
     rows ++ UndoneNames.rows(names) ++ UndoneNames.ofBatches(taken, kept)
   }
 
+  private val Session = SparkInternals.sessionCatalogName
+
   /** The name that the entry has, where it still leads to the table. */
   private def named(
       session: SparkSession,
       transaction: Transaction,
       table: EntryTable): Option[TableName] =
-    Try(session.sessionState.sqlParser.parseTableIdentifier(table.name)).toOption
-      .filter(_.catalog.forall(_ == SparkInternals.sessionCatalogName)).map(TableName.of)
-      .filter { name =>
-        transaction.names.table(SparkInternals.metastore(session), name)
-          .flatMap(_.storage.locationUri)
-          .exists(UndoneTables.ref(session, _) == table.path)
-      }
+    Try(session.sessionState.sqlParser.parseMultipartIdentifier(table.name)).toOption.collect {
+      case Seq(Session, schema, name) => TableName(schema, name)
+    }.filter { name =>
+      transaction.names.table(SparkInternals.metastore(session), name)
+        .flatMap(_.storage.locationUri)
+        .exists(UndoneTables.ref(session, _) == table.path)
+    }
 
   private def row(tables: UndoneTables, table: TransactionTable, plan: RevertPlan): UndoneRow =
     tables.change(
