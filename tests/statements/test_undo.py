@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 import lakestep
-from transactions import begin, folder, refused, rollback, write
+from transactions import begin, flush, folder, refused, rollback, write
 
 pytestmark = [
     pytest.mark.usefixtures("no_transaction_left"),
@@ -557,6 +557,100 @@ def test_revert_conflicts_with_a_batch_that_comes_meanwhile(spark, other_session
     assert ids(spark, one) == [1, 2, 10]
 
 
+# VACUUM.
+
+
+@pytest.fixture
+def vacuums(spark):
+    """VACUUM deletes what nobody holds; no transaction that another test has left does."""
+    spark.sql("VACUUM TRANSACTIONS RETAIN 0 HOURS")
+    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    yield
+    spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+    spark.conf.unset("spark.lakestep.undo.retainHours")
+
+
+@pytest.mark.classic
+def test_vacuum_leaves_what_was_removed_within_the_hours_of_undo(spark, table, vacuums):
+    one = table("undo_hours")
+    first = load(spark, f"DELETE FROM {one} WHERE id = 1")
+    spark.conf.set("spark.lakestep.undo.retainHours", "24")
+    spark.sql(f"VACUUM {one} RETAIN 0 HOURS")
+    spark.sql(f"REVERT TRANSACTION '{first}'")
+    assert ids(spark, one) == [1, 2]
+    second = load(spark, f"DELETE FROM {one} WHERE id = 2")
+    spark.conf.set("spark.lakestep.undo.retainHours", "0")
+    spark.sql(f"VACUUM {one} RETAIN 0 HOURS")
+    with refused("LAKESTEP_UNDO_FILES_GONE"):
+        spark.sql(f"REVERT TRANSACTION '{second}'")
+    assert ids(spark, one) == [1]
+
+
+@pytest.mark.classic
+def test_vacuum_leaves_what_an_open_transaction_brings_back(spark, other_session, table, vacuums):
+    other_session.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    one = table("undo_held")
+    entry = write(spark, f"INSERT INTO {one} VALUES (3, 'x')")
+    bad = load(spark, f"DELETE FROM {one} WHERE id < 3")
+    for statement in (
+        f"REVERT TRANSACTION '{bad}'",
+        f"RESTORE TABLES ({one}) TO VERSION {entry}",
+    ):
+        begin(spark)
+        spark.sql(statement)
+        (held,) = [row for row in held_of(other_session, one) if row["name"].startswith("UNDO-")]
+        assert held["files"] > 0
+        assert not any(row["snapshot"].startswith("UNDO") for row in shown_snapshots(spark))
+        other_session.sql(f"VACUUM {one} RETAIN 0 HOURS")
+        spark.sql("COMMIT")
+        assert ids(other_session, one) == [1, 2, 3]
+        flush(spark)
+        assert not [row for row in held_of(spark, one) if row["name"].startswith("UNDO-")]
+        spark.sql(f"RESTORE TABLES ({one}) TO VERSION {entry + 1}")
+    # ROLLBACK lets it go, too.
+    begin(spark)
+    spark.sql(f"RESTORE TABLES ({one}) TO VERSION {entry}")
+    rollback(spark)
+    assert not [row for row in held_of(spark, one) if row["name"].startswith("UNDO-")]
+    spark.sql(f"VACUUM {one} RETAIN 0 HOURS")
+    with refused("LAKESTEP_UNDO_FILES_GONE"):
+        spark.sql(f"REVERT TRANSACTION '{bad}'")
+
+
+def held_of(session, name):
+    return session.sql(f"SELECT * FROM lakestep_held('{name}')").collect()
+
+
+def shown_snapshots(session):
+    return session.sql("SHOW SNAPSHOTS").collect()
+
+
+@pytest.mark.classic
+def test_vacuum_that_may_be_at_it_is_waited_for(spark, table, vacuums, tmp_path):
+    session = spark.newSession()
+    session.conf.set("spark.lakestep.root", f"file:{tmp_path}/timeline")
+    session.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    one = table("undo_cut")
+    bad = load(session, f"DELETE FROM {one} WHERE id = 1")
+    session.sql(f"VACUUM {one} RETAIN 0 HOURS DRY RUN")
+    session.conf.set("spark.lakestep.undo.retainHours", "1")
+    session.sql(f"VACUUM {one} RETAIN 0 HOURS")
+    (ended,) = (tmp_path / "timeline" / "cuts").glob("*.ended.json")
+    # As its client has left it that died before it was done.
+    ended.unlink()
+    with refused("LAKESTEP_UNDO_CUT", "55006"):
+        session.sql(f"REVERT TRANSACTION '{bad}'")
+    assert ids(session, one) == [2]
+    session.sql(f"VACUUM {one} RETAIN 0 HOURS")
+    with refused("LAKESTEP_UNDO_CUT"):
+        session.sql(f"REVERT TRANSACTION '{bad}'")
+    for cut in (tmp_path / "timeline" / "cuts").glob("*.json"):
+        if not cut.name.endswith(".ended.json"):
+            (cut.parent / cut.name.replace(".json", ".ended.json")).write_bytes(cut.read_bytes())
+    session.sql(f"REVERT TRANSACTION '{bad}'")
+    assert ids(session, one) == [1, 2]
+
+
 # Python.
 
 
@@ -566,7 +660,7 @@ def test_python_reverts_and_restores(spark, pair):
     bad = load(spark, f"INSERT INTO {one} VALUES (4, 'bad')", f"DELETE FROM {two}")
     dry = lakestep.revert(spark, bad, dry_run=True)
     assert {found.action for found in dry} == {"RESTORED"}
-    assert sum(found.removed_rows for found in dry) == 1
+    assert sum(found.removed_rows or 0 for found in dry) == 1
     lakestep.revert(spark, bad)
     assert (ids(spark, one), ids(spark, two)) == ([1, 2, 3], [1, 2])
     write(spark, f"DELETE FROM {one}")

@@ -64,10 +64,8 @@ private[lakestep] object RevertTransaction {
         "blockers" -> blockers.distinct.mkString("; ")
       )
     }
-    for ((table, plan) <- plans if plan.missing.nonEmpty) {
-      again()
+    for ((table, plan) <- plans if plan.missing.nonEmpty)
       throw UndoneTables.gone(table.name, plan.missing)
-    }
     val rows = plans.map { case (table, plan) => row(tables, table, plan) }
     val (batches, others) = reverts.batches(entry, transaction.begun.base)
     val taken = if (modes.keepsKeys) Vector.empty else batches

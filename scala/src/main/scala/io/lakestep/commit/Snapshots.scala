@@ -123,10 +123,10 @@ final class Snapshots private[commit] (
     )
     if (!timeline.snapshots.create(held)) throw exists(held.name)
     observer.snapshotPut(held.name)
-    val cuts = env.inParallel(needs)(n => n -> n.logs.flatMap(timeline.snapshots.cutsOf))
+    val cuts = env.inParallel(needs)(n => n -> n.logs.flatMap(timeline.snapshots.openCutsOf))
     for {
       (need, found) <- cuts
-      // What one has deleted that has ended is seen to be missing.
+      // What one has deleted that has ended is seen to be missing; this one may be at it.
       cut <- found if cut.timeMs > now - Snapshots.LongestVacuumMs &&
         cut.beforeMs > need.removedMs - Snapshots.SkewMs
     } {
@@ -237,8 +237,11 @@ final class Snapshots private[commit] (
 
   def uncut(cut: Cut): Unit = timeline.snapshots.deleteCut(cut)
 
-  /** Deletes what the others say that this one says, too. */
-  def tidyCuts(cut: Cut): Unit = timeline.snapshots.tidy(cut.log)
+  /** All is deleted; and what the others say that this one says, too, is forgotten. */
+  def ended(cut: Cut): Unit = {
+    timeline.snapshots.endCut(cut)
+    timeline.snapshots.tidy(cut.log)
+  }
 
   /**
    * Who holds files of a table.

@@ -57,27 +57,45 @@ final class NamedSnapshots private[timeline] (
 
   def deleteCut(cut: Cut): Unit = store.delete(file(cut))
 
+  /** Notes that all is deleted; for those before, an identical note. */
+  def endCut(cut: Cut): Unit = {
+    put(ended(file(cut)), NamedSnapshotCodec.encode(cut))
+    ()
+  }
+
   private def file(cut: Cut) =
     s"$cuts/${cut.log}.${Json.blake3(NamedSnapshotCodec.encode(cut)).take(32)}.json"
 
+  private def ended(file: String) = file.stripSuffix(".json") + Ended
+
   /** What is cut, or was, of a log. */
-  def cutsOf(log: String): Vector[Cut] = cutFiles(log).map(_._2)
+  def cutsOf(log: String): Vector[Cut] = cutFiles(log).map(_.cut)
+
+  /** Those of which nobody has said that all is deleted. */
+  def openCutsOf(log: String): Vector[Cut] = cutFiles(log).filterNot(_.isEnded).map(_.cut)
 
   /** Deletes the notes of which another one says all that they say. */
   def tidy(log: String): Unit = {
     val found = cutFiles(log)
-    val needless = found.filter { case (file, cut) =>
-      found.exists { case (other, more) =>
-        file != other && cut.isWithin(more) && (!more.isWithin(cut) || file < other)
+    val needless = found.filter { one =>
+      one.isEnded && found.exists { other =>
+        one.file != other.file && one.cut.isWithin(other.cut) &&
+        (!other.cut.isWithin(one.cut) || one.file < other.file)
       }
     }
-    needless.foreach { case (file, _) => store.delete(file) }
+    needless.foreach { one =>
+      store.delete(one.file)
+      store.delete(ended(one.file))
+    }
   }
 
-  private def cutFiles(log: String): Vector[(String, Cut)] = {
+  private def cutFiles(log: String): Vector[CutFile] = {
     val names = store.list(cuts, s"$log.").map(_.name).takeWhile(_.startsWith(s"$log."))
-    atOnce(names.map(name => s"$cuts/$name")) { file =>
-      store.get(file).map(bytes => file -> NamedSnapshotCodec.decodeCut(file, bytes))
+    val (ends, begun) = names.map(name => s"$cuts/$name").partition(_.endsWith(Ended))
+    atOnce(begun) { file =>
+      store.get(file).map { bytes =>
+        CutFile(file, NamedSnapshotCodec.decodeCut(file, bytes), ends.contains(ended(file)))
+      }
     }.flatten
   }
 
@@ -108,7 +126,11 @@ object NamedSnapshots {
   /** Letters, digits, `_` and `-`, in any case. */
   def isName(text: String): Boolean = text.matches("[A-Za-z0-9_-]{1,100}")
 
+  private final case class CutFile(file: String, cut: Cut, isEnded: Boolean)
+
+  private val Ended = ".ended.json"
+
   private final case class Slot(name: String, number: Long, isDropped: Boolean)
 
-  private val FileName = """([a-z0-9_-]+)\.(\d{20})(\.dropped)?\.json""".r
+  private val FileName = """([A-Za-z0-9_-]+)\.(\d{20})(\.dropped)?\.json""".r
 }

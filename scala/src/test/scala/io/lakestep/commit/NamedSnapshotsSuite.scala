@@ -31,7 +31,7 @@ final class NamedSnapshotsSuite extends AnyFunSuite {
     def vacuum(beforeMs: Long, db: Database = db): Vector[Holder] = {
       val (cut, holders) =
         db.snapshots.cutting(log, lake.path("A"), lake.head("A"), beforeMs, own = None)
-      db.snapshots.tidyCuts(cut)
+      db.snapshots.ended(cut)
       holders
     }
 

@@ -49,7 +49,7 @@ final case class SparingVacuum(vacuum: VacuumTableCommand) extends LeafRunnableC
         }
       spared(session, table, head, beforeMs, holders)
     }(cut.foreach(snapshots.uncut))
-    cut.foreach(snapshots.tidyCuts)
+    cut.foreach(snapshots.ended)
     rows
   }
 
