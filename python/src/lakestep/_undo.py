@@ -23,7 +23,7 @@ class Undone:
     ----------
     action : str
         ``RESTORED`` or ``UNCHANGED`` for a table, ``MADE SINCE`` for one that stays as it is, as it
-        was not there; ``NAMED`` or ``DROPPED`` for a name; ``BATCHES`` for streaming queries.
+        was not there, ``GONE`` for one that is lost; ``NAMED`` or ``DROPPED`` for a name; ``BATCHES`` for streaming queries.
     table, path : str or None
         What it is of.
     from_version, to_version : int or None
@@ -91,7 +91,7 @@ def revert(
     --------
     >>> lakestep.revert(spark, "t0123456789abcdef0123456789abcdef")  # doctest: +SKIP
     """
-    return _undone(spark, f"REVERT TRANSACTION {literal(transaction_id)}", dry_run, keep_keys)
+    return _undone(spark, f"REVERT TRANSACTION {_id(transaction_id)}", dry_run, keep_keys)
 
 
 def restore(
@@ -154,13 +154,15 @@ def restore(
     """
     points = []
     if version is not None:
+        if isinstance(version, bool):
+            raise TypeError("version is a number")
         points.append(f"TO VERSION {index(version)}")
     if timestamp is not None:
         points.append(f"TO TIMESTAMP {literal(timestamp.isoformat())}")
     if snapshot is not None:
         points.append(f"TO SNAPSHOT {quoted(snapshot)}")
     if before is not None:
-        points.append(f"TO BEFORE TRANSACTION {literal(before)}")
+        points.append(f"TO BEFORE TRANSACTION {_id(before)}")
     if len(points) != 1:
         raise TypeError("restore takes exactly one of version, timestamp, snapshot and before")
     if schema is not None and tables is not None:
@@ -169,10 +171,17 @@ def restore(
     if schema is not None:
         what = f"SCHEMA {quoted(schema)}"
     elif tables is not None:
-        if isinstance(tables, str):
-            raise TypeError("tables is a list of names")
-        what = f"TABLES ({', '.join(tables)})"
+        names = () if isinstance(tables, str) else tuple(tables)
+        if not names:
+            raise TypeError("tables is a list of names, and not empty")
+        what = f"TABLES ({', '.join(names)})"
     return _undone(spark, f"RESTORE {what} {points[0]}", dry_run, keep_keys)
+
+
+def _id(transaction: str) -> str:
+    if not isinstance(transaction, str):
+        raise TypeError("a transaction is named by its id, a text")
+    return literal(transaction)
 
 
 def _undone(spark: SparkSession, statement: str, dry_run: bool, keep_keys: bool) -> list[Undone]:

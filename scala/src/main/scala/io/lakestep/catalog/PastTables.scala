@@ -3,7 +3,7 @@ package io.lakestep.catalog
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
-import org.apache.spark.sql.catalyst.analysis.AnalysisContext
+import org.apache.spark.sql.catalyst.analysis.{AnalysisContext, NoSuchNamespaceException}
 import org.apache.spark.sql.catalyst.catalog.CatalogTableType
 import org.apache.spark.sql.delta.DeltaTableUtils
 import org.apache.spark.sql.delta.sources.DeltaSourceUtils
@@ -137,9 +137,10 @@ private[lakestep] object PastTables {
     }
   }
 
-  /** The name of a schema of the session catalog, in its letter case. */
+  /** The name of a schema of the session catalog, in its letter case. Condition: SCHEMA_NOT_FOUND. */
   def schema(session: SparkSession, name: Seq[String]): String = {
-    val inside = TableIdentifier("any", name.lastOption)
+    val inside = ofSessionCatalog(session, name :+ "any").filter(_ => name.size < 3)
+      .getOrElse(throw new NoSuchNamespaceException(name.toArray))
     session.sessionState.catalog.qualifyIdentifier(inside).database.getOrElse("")
   }
 

@@ -73,15 +73,20 @@ private[lakestep] final class RestoreTables(
       case Restored.Schema(name) => ofSchema(name)
       case Restored.Tables(typed) => ofTables(typed)
     }
-    val all = names.copy(tables = names.tables ++ renamedAway(names))
+    val away = names.copy(tables = names.tables ++ renamedAway(names))
+    val all = away.copy(tables = away.tables ++ displaced(away))
     val dropped = all.tables.collect { case (name, None) => transaction.names.table(base, name) }
       .flatten.flatMap(_.storage.locationUri).map(UndoneTables.ref(session, _)).toSet
-    val (rows, logs) = data(stood, dropped)
-    val (batches, others) = database.reverts.batchesSince(past.base, transaction.begun.base) {
-      log => what == Restored.Database || logs(log)
-    }
+    val back = all.tables.values.flatten.flatMap(_.storage.locationUri)
+      .map(UndoneTables.ref(session, _)).toSet
+    val (rows, done) = data(stood, dropped, back)
+    // Who has written another table, too, goes on where it is.
+    val stays =
+      transaction.begun.base.logs.collect { case (log, state) if !done(state.path) => log }
+    val (batches, others) =
+      database.reverts.batchesSince(past.base, transaction.begun.base)(!stays.toSet.contains(_))
     val taken = if (modes.keepsKeys) Vector.empty else batches
-    tables.stage()
+    tables.stage(past.past.flatMap(_.named))
     if (!modes.isDry) {
       if (!all.isEmpty) {
         Metastore.id(base)
@@ -145,7 +150,10 @@ private[lakestep] final class RestoreTables(
       case _ =>
     }
     val (state, named) = restored(called, called.map(_.schema).distinct)
-    val places = paths.map(p => UndoneTables.ref(session, new Path(p.last).toUri) -> None)
+    val places = paths.map { path =>
+      if (path.last.isEmpty) throw notThere(path, "a path is missing")
+      UndoneTables.ref(session, new Path(path.last).toUri) -> None
+    }
     (state, named ++ places)
   }
 
@@ -195,26 +203,63 @@ private[lakestep] final class RestoreTables(
   }
 
   /**
-   * The rows, and the logs that are as they were.
+   * A table whose name another one gets back has the name again that it had then.
    *
-   * @param dropped those that lose their names
+   * Condition: LAKESTEP_UNDO_NAME_TAKEN.
    */
-  private def data(places: Places, dropped: Set[TableRef]): (Seq[UndoneRow], Set[String]) = {
+  private def displaced(names: NameState): Map[TableName, Option[CatalogTable]] = {
+    def place(table: Option[CatalogTable]) = table.flatMap(_.storage.locationUri)
+    def after(name: TableName) = names.tables.getOrElse(name, transaction.names.table(base, name))
+    val gone = names.tables.toVector.flatMap { case (name, _) =>
+      transaction.names.table(base, name).filter(isDelta).flatMap(t => place(Some(t)))
+    }.filterNot(names.tables.values.flatMap(t => place(t)).toSet)
+    val named = moved.collect { case (schema, Some(name)) => TableName(schema, name) }
+    (for {
+      location <- gone.distinct
+      name <- named.find(n => place(earlier.table(base, n)).contains(location))
+    } yield {
+      if (after(name).isDefined) throw Errors(
+        "LAKESTEP_UNDO_NAME_TAKEN",
+        "table" -> location.toString,
+        "name" -> UndoneTables.identifier(name).unquotedString
+      )
+      name -> earlier.table(base, name)
+    }).toMap
+  }
+
+  /**
+   * The rows, and the tables that are as they were, or are dropped.
+   *
+   * @param dropped those that lose their names, `back` those that get one
+   */
+  private def data(
+      places: Places,
+      dropped: Set[TableRef],
+      back: Set[TableRef]): (Seq[UndoneRow], Set[TableRef]) = {
     val known = past.base.logs.values.filter(_.mark.isDefined).map(_.path).toSet
+    val isByName = what.isInstanceOf[Restored.Tables]
     val found = places.toVector.flatMap { case (path, name) =>
+      def stays(action: String) = Option.when(!dropped(path))(
+        UndoneRow(
+          action,
+          name.map(UndoneTables.identifier(_).unquotedString),
+          Some(path.uri)
+        ) -> None
+      )
       try {
         val pin = database.pinned(past, path, notBelow = -1)
         val table =
           tables.at(path, name).getOrElse(throw UndoneTables.gone(path.uri, Seq(path.uri)))
-        Some((restore(table, pin), table.pinned.log))
+        Some(restore(table, pin) -> Some(path))
       } catch {
         case e: LakestepException
-            if what == Restored.Database && !known(path) && name.isEmpty &&
-              RestoreTables.MadeSince(e.getCondition) =>
-          Option.when(!dropped(path))((UndoneRow("MADE SINCE", path = Some(path.uri)), None))
+            if !isByName && !back(path) && RestoreTables.NotThere(e.getCondition) =>
+          if (!known(path)) stays("MADE SINCE")
+          else if (tables.at(path, None).isEmpty) stays("GONE")
+          else throw e
       }
     }
-    (found.map(_._1), found.flatMap(_._2).toSet)
+    (found.map(_._1), found.flatMap(_._2).toSet ++ dropped)
   }
 
   private def restore(
@@ -232,6 +277,7 @@ private[lakestep] final class RestoreTables(
 
 private object RestoreTables {
 
-  /** What reading a table says that was not there yet. */
-  private val MadeSince = Set("LAKESTEP_NOT_THERE_AS_OF", "LAKESTEP_NOT_A_TABLE")
+  /** What reading a table says that is not there. */
+  private val NotThere =
+    Set("LAKESTEP_NOT_THERE_AS_OF", "LAKESTEP_NOT_A_TABLE", "LAKESTEP_UNDO_FILES_GONE")
 }

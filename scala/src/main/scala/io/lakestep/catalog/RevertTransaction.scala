@@ -5,6 +5,7 @@ import scala.util.Try
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.catalog.{CatalogDatabase, CatalogTable}
+import org.apache.spark.sql.delta.DeltaTableUtils
 
 import org.apache.spark.sql.delta.lakestep.{DeltaUndo, SparkInternals}
 import io.lakestep.{Errors, Json}
@@ -33,29 +34,32 @@ private[lakestep] object RevertTransaction {
       throw Errors("LAKESTEP_READ_ONLY_TRANSACTION", "statement" -> "REVERT TRANSACTION")
     val (entry, slots) = committed(transaction, id)
     val reverts = transaction.database.reverts
-    lazy val by = reverts.revertedBy(entry)
-    def again(): Unit = for (reverting <- by) throw Errors(
-      "LAKESTEP_ALREADY_REVERTED",
-      "transaction" -> id,
-      "by" -> reverting.transaction.id
-    )
+    val later = reverts.later(entry, transaction.begun)
+    def again(): Unit =
+      for (reverting <- later.findLast(_.undoes.exists(_.transaction.contains(id)))) throw Errors(
+        "LAKESTEP_ALREADY_REVERTED",
+        "transaction" -> id,
+        "by" -> reverting.transaction.id
+      )
     val base = SparkInternals.metastore(session)
     val tables = new UndoneTables(session, transaction, modes)
-    val (names, changed) = backwards(session, transaction, entry)
+    val (names, changed) = backwards(session, transaction, entry, later)
+    for {
+      table <- names.tables.values.flatten if DeltaTableUtils.isDeltaTable(table)
+      path = UndoneTables.ref(session, table.location)
+      if tables.at(path, None).isEmpty
+    } throw UndoneTables.gone(table.identifier.unquotedString, Seq(path.uri))
     val unmade = entry.names.collect { case NameChange(_, None, Some(made)) => made.path }.flatten
-    val plans = for {
-      (table, index) <- entry.tables.zipWithIndex
+    val found = entry.tables.zipWithIndex.map { case (table, index) =>
+      val name = named(session, transaction, table)
+      val there = tables.at(table.path, name).filter(_.pinned.log.contains(table.log))
       // The whole table goes with its name.
-      if !(table.base < 0 && unmade.contains(table.path))
-    } yield {
-      val there = tables.at(
-        table.path,
-        named(session, transaction, table)
-      ).filter(_.pinned.log.contains(table.log))
-        .getOrElse(throw UndoneTables.gone(table.name, Seq(table.path.uri)))
-      (there, reverts.plan(entry, slots, index, there.pin))
+      val drops = table.base < 0 && unmade.contains(table.path)
+      there.map(t => (t, reverts.plan(entry, slots, later, index, t.pin, drops), drops))
+        .toRight(s"${table.name} was dropped, moved or made anew since")
     }
-    val blockers = changed ++ plans.flatMap(_._2.blockers).map(told)
+    val (moved, plans) = found.partitionMap(identity)
+    val blockers = changed ++ moved ++ plans.flatMap(_._2.blockers).map(told)
     if (blockers.nonEmpty) {
       again()
       throw Errors(
@@ -64,10 +68,10 @@ private[lakestep] object RevertTransaction {
         "blockers" -> blockers.distinct.mkString("; ")
       )
     }
-    for ((table, plan) <- plans if plan.missing.nonEmpty)
+    for ((table, plan, _) <- plans if plan.missing.nonEmpty)
       throw UndoneTables.gone(table.name, plan.missing)
-    val rows = plans.map { case (table, plan) => row(tables, table, plan) }
-    val (batches, others) = reverts.batches(entry, transaction.begun.base)
+    val rows = plans.collect { case (table, plan, false) => row(tables, table, plan) }
+    val (batches, others) = reverts.batches(entry, transaction.begun)
     val taken = if (modes.keepsKeys) Vector.empty else batches
     if (rows.forall(_.action == "UNCHANGED") && names.isEmpty && batches.isEmpty) again()
     tables.stage()
@@ -123,7 +127,9 @@ private[lakestep] object RevertTransaction {
           "undoes" -> entry.undoes.mkString(", ")
         )
       case TransactionStatus.Committed(entry, _) if entry.purges.nonEmpty =>
-        throw UndoneTables.gone(entry.purges.head.key.toString, entry.purges.map(_.path.uri))
+        throw not("a VACUUM DROPPED TABLES, whose files are gone")
+      case TransactionStatus.Committed(entry, _) if entry.batches.exists(_.batch.isEmpty) =>
+        throw not("a FORGET BATCH KEYS")
       case TransactionStatus.Committed(entry, slots) => (entry, slots)
       case TransactionStatus.RolledBack(_, _, _) => throw not("rolled back")
       case TransactionStatus.InFlight(_) => throw not("not finished")
@@ -142,12 +148,17 @@ private[lakestep] object RevertTransaction {
   private def backwards(
       session: SparkSession,
       transaction: Transaction,
-      entry: CommitEntry): (NameState, Seq[String]) = {
+      entry: CommitEntry,
+      later: Vector[CommitEntry]): (NameState, Seq[String]) = {
+    val reverts = transaction.database.reverts
     val base = SparkInternals.metastore(session)
     val id = Metastore.known(base)
     entry.names.foldLeft((NameState.Unchanged, Seq.empty[String])) {
       case ((state, others), c) if !id.contains(c.key.metastore) =>
         (state, others :+ s"${c.key} is of another metastore")
+      case ((state, others), c) if reverts.over(c.key, c.before.flatMap(_.path), later).nonEmpty =>
+        val by = reverts.over(c.key, c.before.flatMap(_.path), later).map(_.transaction.id).distinct
+        (state, others :+ s"${c.key} was changed since by transaction ${by.mkString(", ")}")
       case ((state, others), NameChange(key, before, after)) =>
         key.name match {
           case Some(name) =>

@@ -11,7 +11,7 @@ import io.lakestep.{Errors, LakestepException}
 import io.lakestep.commit.BroughtBack
 import io.lakestep.log.{ReadSet, TableRef}
 import io.lakestep.names.TableName
-import io.lakestep.timeline.SnapshotTable
+import io.lakestep.timeline.{NamedSnapshot, SnapshotTable}
 import io.lakestep.transaction.{BasePath, Transaction, TransactionTable}
 
 /** How REVERT and RESTORE are asked for. */
@@ -97,10 +97,12 @@ private[catalog] final class UndoneTables(
   /**
    * Stages what was found, once it is sure that all is there.
    *
+   * @param by the snapshot that holds what comes back, if one does
+   *
    * Conditions: LAKESTEP_UNDO_FILES_GONE, LAKESTEP_UNDO_CUT.
    */
-  def stage(): Unit = {
-    if (!modes.isDry) transaction.holds(changes.flatMap(needed))
+  def stage(by: Option[NamedSnapshot] = None): Unit = {
+    if (!modes.isDry) transaction.holds(changes.flatMap(needed), by)
     for (found <- changes) {
       val gone = DeltaUndo.missing(session, found.table.base, found.change)
       if (gone.nonEmpty) throw UndoneTables.gone(found.table.name, gone)

@@ -6,11 +6,12 @@ import scala.util.control.NonFatal
 
 import io.lakestep.Errors
 import io.lakestep.log.{
-  Action, AddFile, FileAction, Flatten, LogCommit, MarkKind, MetaData, Protocol, SetTransaction,
-  TableState
+  Action, AddFile, DomainMetadata, FileAction, LogCommit, MarkKind, MetaData, Protocol,
+  SetTransaction, TableRef, TableState
 }
 import io.lakestep.timeline.{
-  BatchKey, BatchTakenBack, CommitEntry, Conflict, EntryTable, Rule, TimelineEntry, TimelineSnapshot
+  BatchKey, BatchTakenBack, CommitEntry, Conflict, EntryTable, NameKey, Rule, TimelineEntry,
+  TimelineSnapshot
 }
 
 /**
@@ -35,11 +36,19 @@ final class Reverts private[commit] (env: Environment) {
 
   /**
    * @param slots the commits of the entry in its tables
+   * @param later the entries since then
    * @param upTo the version of the table that is read
+   * @param drops whether the table goes as a whole, as the entry has made it
    *
    * Condition: LAKESTEP_REVERT_LOG_GONE.
    */
-  def plan(entry: CommitEntry, slots: Vector[Vector[Long]], index: Int, upTo: Long): RevertPlan = {
+  def plan(
+      entry: CommitEntry,
+      slots: Vector[Vector[Long]],
+      later: Vector[CommitEntry],
+      index: Int,
+      upTo: Long,
+      drops: Boolean): RevertPlan = {
     val table = entry.tables(index)
     def gone(version: Long) = Errors(
       "LAKESTEP_REVERT_LOG_GONE",
@@ -49,49 +58,42 @@ final class Reverts private[commit] (env: Environment) {
     )
     val log = env.log(table.path)
     val first = slots(index).head
-    val commits = env.inParallel((first to upTo).toVector)(v => log.read(v).toRight(v)).map {
+    val read = env.inParallel((first to upTo).toVector)(v => log.read(v).toRight(v)).map {
       case Right(commit) => commit
       case Left(version) => throw gone(version)
     }
+    val before =
+      try
+        Option.when(first > 0)(states.stateAt(table.path, first - 1))
+          .filter(_.metadataId.nonEmpty)
+      catch { case NonFatal(_) => None }
+    if (table.base >= 0 && before.isEmpty) throw gone(first - 1)
+    val commits = withoutIdentities(read, before.map(_.metaData))
     def isOwn(c: LogCommit) = c.mark.exists(_.isOf(timeline.id, entry.number, index))
     val own = commits.filter(c => isOwn(c) && c.mark.exists(_.kind == MarkKind.Publish))
     if (own.size != table.parts) throw gone(first)
-    val since = commits.filter(c => c.version > own.head.version && !isOwn(c))
-    val before =
-      try Some(states.stateAt(table.path, own.head.version - 1))
-      catch { case NonFatal(_) => None }
-    if (table.base >= 0 && before.isEmpty) throw gone(own.head.version - 1)
-    val now = states.stateAt(table.path, upTo)
-    val left = leftOf(since, own, now)
-    judged(table, own, since, now, UndoPlan(own, left, around(table, own ++ since, before)))
-  }
-
-  /**
-   * What has happened since. Where the table is as the change left it, in all that the change is over, it is
-   * only what is left of that.
-   */
-  private def leftOf(
-      since: Vector[LogCommit],
-      own: Vector[LogCommit],
-      now: TableState): Vector[LogCommit] = {
-    val files = Flatten.net(own)
-    val added = files.collect { case a: AddFile => a.path -> a.dvId }.toMap
-    val live = now.liveFiles(files.map(_.path).toSet)
-    val isAsLeft = files.forall(f => live.get(f.path).map(_.dvId) == added.get(f.path))
-    if (!isAsLeft || since.isEmpty) since
-    else {
-      val ours = files.map(_.plainPath).toSet
-      val actions = own.flatMap(_.actions)
-      val header = actions.collect { case m: MetaData => m.body }.lastOption
-      val marks = actions.collect { case t: SetTransaction => t.appId -> t.version }.toMap
-      def counts(action: Action) = action match {
-        case _: FileAction => false
-        case _: MetaData => !header.contains(now.metaData.body)
-        case t: SetTransaction => !marks.get(t.appId).exists(now.txnVersion(t.appId).contains)
-        case _ => true
-      }
-      val net = Flatten.net(since).filterNot(f => ours(f.plainPath))
-      Vector(LogCommit(since.last.version, net ++ since.flatMap(_.actions).filter(counts)))
+    val since =
+      Cancelled.without(commits.filter(c => c.version > own.head.version && !isOwn(c)), later)
+    if (drops) {
+      val upon = since.filter(c => c.changesData || c.actions.exists(_.isInstanceOf[MetaData]))
+      RevertPlan(
+        Vector.empty,
+        upon.map(conflict(table, _, Vector.empty)),
+        Vector.empty,
+        Vector.empty,
+        Vector.empty
+      )
+    } else {
+      val now = states.stateAt(table.path, upTo)
+      val surroundings = around(table, own ++ since, before)
+      judged(
+        table,
+        own,
+        since,
+        now,
+        surroundings.fits(now.metaData),
+        UndoPlan(own, since, surroundings)
+      )
     }
   }
 
@@ -129,13 +131,15 @@ final class Reverts private[commit] (env: Environment) {
       own: Vector[LogCommit],
       since: Vector[LogCommit],
       now: TableState,
+      fits: Boolean,
       plan: UndoPlan): RevertPlan = {
     val apps = own.flatMap(_.actions).collect { case t: SetTransaction => t.appId }.distinct
     val kept = apps.filter(app => plan.residue.contains(UndoPlan.ofApplication(app)))
     val stays = kept.map(UndoPlan.ofApplication).toSet + UndoPlan.ProtocolName
     val derived = if (isAnythingLeft(own, since, now)) Set.empty[String] else addedBy(since)
     // What was made of its rows and has gone since is no obstacle.
-    val residue = plan.residue.filterNot(stays).filterNot(derived -- addedBy(own))
+    val residue =
+      plan.residue.filterNot(stays).filterNot(derived -- own.flatMap(_.files).map(_.path))
     val files = residue.map(FileAction.plain).toSet
     def touched(c: LogCommit) = c.files.filter(f => files(f.plainPath))
     val upon = since.filter(touched(_).nonEmpty)
@@ -144,18 +148,17 @@ final class Reverts private[commit] (env: Environment) {
     // What is there and cannot stand under the schema of before, or under that of now.
     def overHeader = since.filter(c =>
       c.actions.exists {
-        case _: MetaData | _: AddFile => true
+        case _: MetaData | _: AddFile | _: DomainMetadata => true
         case _ => false
       }
     )
-    val isOverHeader = others.contains(UndoPlan.MetadataName) ||
-      others.nonEmpty && since.exists(_.actions.exists(_.isInstanceOf[MetaData]))
-    val blockers = if (upon.isEmpty && isOverHeader) overHeader else upon
+    val paths = (own ++ since).flatMap(_.files).map(_.plainPath).toSet
+    val isOverHeader =
+      others.nonEmpty && (!fits || others.exists(r => !paths(FileAction.plain(r))))
+    val blockers = if (isOverHeader) (upon ++ overHeader).distinct else upon
     RevertPlan(
       plan.actions.filterNot(_.isInstanceOf[Protocol]),
-      blockers.map { c =>
-        env.conflict(Rule.SameFile, table.name, table.path, c, touched(c).map(_.path).distinct)
-      },
+      blockers.map(c => conflict(table, c, touched(c).map(_.path).distinct)),
       if (blockers.isEmpty) others else Vector.empty,
       kept,
       // Those before the change, and before what only rearranged it.
@@ -163,6 +166,21 @@ final class Reverts private[commit] (env: Environment) {
         .map(_.version - 1).filter(_ >= 0)
     )
   }
+
+  private def conflict(table: EntryTable, by: LogCommit, files: Vector[String]): Conflict =
+    env.conflict(Rule.SameFile, table.name, table.path, by, files)
+
+  /** Each INSERT notes the last number of an identity column in the metadata: that is no change of these. */
+  private def withoutIdentities(
+      commits: Vector[LogCommit],
+      before: Option[MetaData]): Vector[LogCommit] =
+    commits.foldLeft((Vector.empty[LogCommit], before.map(_.withoutIdentityMarks))) {
+      case ((done, known), c) =>
+        val changed = c.actions.collect { case m: MetaData => m.withoutIdentityMarks }.lastOption
+        val isSame = changed.isDefined && changed == known
+        val left = if (isSame) c.actions.filterNot(_.isInstanceOf[MetaData]) else c.actions
+        (done :+ c.copy(actions = left), changed.orElse(known))
+    }._1
 
   private def addedBy(commits: Vector[LogCommit]): Set[String] =
     commits.flatMap(_.files).filterNot(_.isRemoved).map(_.path).toSet
@@ -182,22 +200,29 @@ final class Reverts private[commit] (env: Environment) {
   /**
    * The batches of an entry that are the newest of their queries, and those that are not.
    *
-   * @param base what the transaction reads that takes them back
+   * @param txn the transaction that takes them back, and may have taken back others
    */
   def batches(
       entry: CommitEntry,
-      base: TimelineSnapshot): (Vector[BatchTakenBack], Vector[BatchKey]) =
+      txn: BegunTransaction): (Vector[BatchTakenBack], Vector[BatchKey]) =
     if (entry.batches.isEmpty) (Vector.empty, Vector.empty)
     else {
       val earlier = stateBefore(entry.number)
       entry.batches.partitionMap { key =>
-        Either.cond(
-          !base.batches.byQuery.get(key.query).exists(_.entry == entry.number),
-          key,
-          taken(key.query, entry.number, earlier)
-        )
+        val newest = txn.takenBack.find(_.key.query == key.query).map(t => t.key.batch -> t.from)
+          .orElse(txn.base.batches.byQuery.get(key.query).map(a => Some(a.batch) -> a.entry))
+        newest.filter { case (batch, from) =>
+          from == entry.number || batch == key.batch && isUndo(from, txn)
+        }.map { case (_, from) => taken(key.query, from, earlier) }.toLeft(key)
       }
     }
+
+  /** Whether the newest batch of a query is one of before, as this entry has taken a later one back. */
+  private def isUndo(number: Long, txn: BegunTransaction): Boolean =
+    txn.takenBack.exists(_.from == number) || (timeline.status(number).entry match {
+      case c: CommitEntry => c.undoes.nonEmpty
+      case _ => false
+    })
 
   /**
    * The same for all queries that have gone on since an earlier state: those alone whose transactions have
@@ -233,9 +258,15 @@ final class Reverts private[commit] (env: Environment) {
   private def stateBefore(number: Long): TimelineSnapshot =
     if (number == TimelineEntry.First) TimelineSnapshot.empty else timeline.snapshotAt(number - 1)
 
-  /** Who has reverted an entry, if somebody has. */
-  def revertedBy(entry: CommitEntry): Option[CommitEntry] =
-    timeline.since(entry.number).filter(_.isCompleted).map(_.entry).collect {
-      case c: CommitEntry if c.undoes.exists(_.transaction.contains(entry.transaction.id)) => c
-    }.toVector.lastOption
+  /** The completed entries after one, up to what a transaction reads. */
+  def later(entry: CommitEntry, txn: BegunTransaction): Vector[CommitEntry] =
+    timeline.since(entry.number).takeWhile(_.entry.number <= txn.snapshot).filter(_.isCompleted)
+      .map(_.entry).collect { case c: CommitEntry => c }.toVector
+
+  /** Those of them that have changed a name, or given a table another one, and were not taken back. */
+  def over(key: NameKey, path: Option[TableRef], later: Vector[CommitEntry]): Vector[CommitEntry] =
+    Cancelled.without(later.filter(_.names.exists { c =>
+      c.key.meets(key) && c.key.name == key.name ||
+      path.isDefined && c.after.exists(_.path == path) && c.key != key
+    }))
 }

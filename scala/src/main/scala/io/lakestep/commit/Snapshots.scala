@@ -104,9 +104,14 @@ final class Snapshots private[commit] (
    * Step 19: what a transaction is about to bring back is not deleted by VACUUM, until `drop`, or for a week.
    * To be called before it looks whether all is there.
    *
+   * @param by the snapshot that holds it already, if one does
+   *
    * Condition: LAKESTEP_UNDO_CUT.
    */
-  def hold(txn: BegunTransaction, needs: Vector[BroughtBack]): NamedSnapshot = {
+  def hold(
+      txn: BegunTransaction,
+      needs: Vector[BroughtBack],
+      by: Option[NamedSnapshot]): NamedSnapshot = {
     val now = clock.nowMs()
     val held = NamedSnapshot(
       s"${NamedSnapshot.Hold}${ids.nextHex()}",
@@ -123,12 +128,13 @@ final class Snapshots private[commit] (
     )
     if (!timeline.snapshots.create(held)) throw exists(held.name)
     observer.snapshotPut(held.name)
+    def isHeld = by.exists(s => find(s.name).exists(_.id == s.id))
     val cuts = env.inParallel(needs)(n => n -> n.logs.flatMap(timeline.snapshots.openCutsOf))
     for {
       (need, found) <- cuts
       // What one has deleted that has ended is seen to be missing; this one may be at it.
       cut <- found if cut.timeMs > now - Snapshots.LongestVacuumMs &&
-        cut.beforeMs > need.removedMs - Snapshots.SkewMs
+        need.removedMs < cut.beforeMs + Snapshots.SkewMs && !isHeld
     } {
       drop(held)
       throw Errors(

@@ -160,7 +160,8 @@ final case class MetaData(body: ObjectNode) extends Action {
   /**
    * Whether files that were written under this metadata can be read under another: the same
    * partitioning, no further CHECK constraint, and every column is still there with its type, its name
-   * inside the files and the same conditions on its values, and may be null if it might before.
+   * inside the files and the same conditions on its values, and may be null if it might before. A column that
+   * these files do not have may be null, and is not generated.
    */
   def isFitFor(later: MetaData): Boolean =
     body.path("partitionColumns") == later.body.path("partitionColumns") &&
@@ -169,8 +170,22 @@ final case class MetaData(body: ObjectNode) extends Action {
         val there = later.columns
         columns.forall { case (name, (column, isNullable)) =>
           there.get(name).exists(later => later._1 == column && (later._2 || !isNullable))
+        } && (there -- columns.keySet).values.forall { case (column, mayBeNull) =>
+          mayBeNull && column.last.isMissingNode
         }
       }
+
+  /** Without the last numbers of identity columns. */
+  def withoutIdentityMarks: MetaData =
+    if (!schema.contains(MetaData.IdentityMark)) this
+    else {
+      val tree = Json.parse(schema)
+      tree.path("fields").elements.asScala.map(_.path("metadata")).foreach {
+        case told: ObjectNode => told.remove(MetaData.IdentityMark)
+        case _ =>
+      }
+      MetaData(body.deepCopy().put("schemaString", Json.text(tree)))
+    }
 
   private def constraints: Map[String, String] =
     properties.filter { case (key, _) => key.startsWith(MetaData.Constraints) }
@@ -191,6 +206,7 @@ object MetaData {
   private val Constraints = "delta.constraints."
 
   /** What a column's metadata says of the values in the files. */
+  /** How a column is generated comes last. */
   private val OfValues = Seq(
     "delta.columnMapping.physicalName",
     "__CHAR_VARCHAR_TYPE_STRING",
@@ -198,6 +214,7 @@ object MetaData {
     "delta.generationExpression"
   )
   private val Mapping = "delta.columnMapping.mode"
+  private val IdentityMark = "delta.identity.highWaterMark"
   private val TypeChanges = "delta.typeChanges"
   private val TypeChangeVersion = "tableVersion"
 

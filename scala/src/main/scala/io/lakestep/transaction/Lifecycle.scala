@@ -252,7 +252,7 @@ object Lifecycle {
             }
             commit(session, transaction, attempts, steps, statements, tookMs)
           case other =>
-            if (entry.isEmpty) abandon(session, transaction) else forget(session, transaction)
+            if (entry.isEmpty) abandon(session, transaction) else forgetEnded(session, transaction)
             tell(
               TransactionEvent.Conflicted(transaction.begun, conflict, Vector.empty, tookMs())
             )
@@ -262,7 +262,7 @@ object Lifecycle {
         }
       case CommitOutcome.LeftResidue(conflict, entry, residue) =>
         Transactions.met(session, MetConflict(transaction.id, conflict, residue))
-        forget(session, transaction)
+        forgetEnded(session, transaction)
         tell(TransactionEvent.Conflicted(transaction.begun, conflict, residue, tookMs()))
         throw ConflictErrors.leftResidue(transaction.id, conflict, entry, residue)
       case CommitOutcome.Unknown(cause, _) =>
@@ -325,8 +325,7 @@ object Lifecycle {
 
   /** Leaves nothing of a transaction that has no entry, as far as the store permits. */
   private def abandon(session: SparkSession, transaction: Transaction): Unit = {
-    forget(session, transaction)
-    transaction.release()
+    forgetEnded(session, transaction)
     try Unpublished.discard(session, transaction)
     catch { case NonFatal(_) => () }
   }
@@ -342,8 +341,7 @@ object Lifecycle {
       val transaction = required(session, "ROLLBACK")
       transaction.ending(TransactionState.Open) {
         Transactions.become(session, transaction, TransactionState.Ended)
-        forget(session, transaction)
-        transaction.release()
+        forgetEnded(session, transaction)
         Unpublished.discard(session, transaction)
         transaction.database.tell(TransactionEvent.RolledBack(transaction.begun))
         transaction.id
@@ -371,8 +369,7 @@ object Lifecycle {
   private def end(session: SparkSession, transaction: Transaction): Unit = {
     Transactions.saw(session, transaction.touched.map(t => t.ref -> t.pin))
     Transactions.become(session, transaction, TransactionState.Ended)
-    forget(session, transaction)
-    transaction.release()
+    forgetEnded(session, transaction)
   }
 
   /** Housekeeping as a transaction of its own, in a clone of the session; a conflict ends it. */
@@ -389,6 +386,11 @@ object Lifecycle {
   private def warm(session: SparkSession, table: TransactionTable): Unit =
     if (LakestepConf.ReuseSnapshots.from(session.conf.getOption))
       table.snapshot = WarmOverlay.open(session, table.base, table.overlay, table.pin)
+
+  private def forgetEnded(session: SparkSession, transaction: Transaction): Unit = {
+    forget(session, transaction)
+    transaction.release()
+  }
 
   private def forget(session: SparkSession, transaction: Transaction): Unit = {
     transaction.close()

@@ -97,8 +97,8 @@ final class Transaction(
   @volatile private var held = Vector.empty[NamedSnapshot]
 
   /** What it brings back stays until it has ended. Condition: LAKESTEP_UNDO_CUT. */
-  def holds(needs: Vector[BroughtBack]): Unit =
-    if (needs.nonEmpty) held = held :+ database.snapshots.hold(begun, needs)
+  def holds(needs: Vector[BroughtBack], by: Option[NamedSnapshot]): Unit =
+    if (needs.nonEmpty) held = held :+ database.snapshots.hold(begun, needs, by)
 
   /** To be called when it is known how it has ended; nobody waits. */
   private[transaction] def release(): Unit = {

@@ -7,10 +7,9 @@ import io.lakestep.timeline.{BatchTakenBack, Undone}
 final case class UndoneHere(undoes: Vector[Undone], batches: Vector[BatchTakenBack]) {
 
   def and(undone: Undone, more: Vector[BatchTakenBack]): UndoneHere =
-    // What was taken back once is not the newest any more.
     UndoneHere(
       undoes :+ undone,
-      batches ++ more.filterNot(m => batches.exists(_.key.query == m.key.query))
+      batches.filterNot(b => more.exists(_.key.query == b.key.query)) ++ more
     )
 
   /** As COMMIT puts it. */

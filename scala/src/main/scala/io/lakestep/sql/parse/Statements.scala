@@ -208,7 +208,7 @@ private[sql] object Statements {
     override def visitShowSnapshots(ctx: ShowSnapshotsContext): ParsedText = Ours(ShowSnapshots())
 
     override def visitRevertTransaction(ctx: RevertTransactionContext): ParsedText =
-      Ours(Revert(unquoted(ctx.id), modes(ctx.undoModes)))
+      Ours(Revert(text(ctx.id), modes(ctx.undoModes)))
 
     override def visitRestore(ctx: RestoreContext): ParsedText = {
       val what = ctx.restored match {
@@ -217,7 +217,7 @@ private[sql] object Statements {
           Restored.Tables(t.qualifiedName.asScala.map(parts).toSeq)
         case _ => Restored.Database
       }
-      val to = Option(ctx.before).map(b => AskedAsOf.Before(unquoted(b.id))).getOrElse {
+      val to = Option(ctx.before).map(b => AskedAsOf.Before(text(b.id))).getOrElse {
         val point = ctx.restorePoint
         if (point.number != null) AskedAsOf.Version(point.number.getText)
         else if (point.time != null) AskedAsOf.Timestamp(text(point.time))

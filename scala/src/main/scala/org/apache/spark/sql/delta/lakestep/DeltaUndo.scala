@@ -158,7 +158,15 @@ object DeltaUndo {
   def stage(session: SparkSession, table: Path, change: Change): Unit = session.withActive {
     DeltaLog.forTable(session, table).withNewTransaction(None) { txn =>
       txn.readWholeTable()
-      change.metadata.foreach(txn.updateMetadata(_))
+      change.metadata.foreach { wanted =>
+        // No number is given twice.
+        val schema = IdentityColumn.copySchemaWithMergedHighWaterMarks(
+          deltaLog = txn.deltaLog,
+          schemaToCopy = wanted.schema,
+          schemaWithHighWaterMarksToMerge = txn.snapshot.metadata.schema
+        )
+        txn.updateMetadata(wanted.copy(schemaString = schema.json))
+      }
       change.protocol.foreach(txn.updateProtocol)
       txn.commit(change.actions, DeltaOperations.Restore(None, None))
     }
