@@ -23,7 +23,8 @@ class Undone:
     ----------
     action : str
         ``RESTORED`` or ``UNCHANGED`` for a table, ``MADE SINCE`` for one that stays as it is, as it
-        was not there, ``GONE`` for one that is lost; ``NAMED`` or ``DROPPED`` for a name; ``BATCHES`` for streaming queries.
+        was not there, ``GONE`` for one that is lost; ``NAMED`` or ``DROPPED`` for a name;
+        ``BATCHES`` for streaming queries.
     table, path : str or None
         What it is of.
     from_version, to_version : int or None
