@@ -37,7 +37,13 @@ final class NamedSnapshotsSuite extends AnyFunSuite {
 
     def names: Vector[String] = db.snapshots.all().map(_.name)
 
-    def notes: Int = lake.memory.paths.count(_.contains("/cuts/"))
+    /** Each has one that says it is done. */
+    def notes: Int = {
+      val (ends, cuts) =
+        lake.memory.paths.filter(_.contains("/cuts/")).partition(_.contains("ended"))
+      assert(ends.size == cuts.size)
+      cuts.size
+    }
   }
 
   private val Hour = 3600000L
@@ -189,6 +195,10 @@ final class NamedSnapshotsSuite extends AnyFunSuite {
     assert(s.db.timeline.snapshots.cutsOf("another").isEmpty)
     s.vacuum(9)
     assert(s.notes == 1)
+    // One whose client has died stays, as nobody knows what it has done.
+    s.db.snapshots.cutting(s.log, s.lake.path("A"), s.lake.head("A"), 1, own = None)
+    s.vacuum(9)
+    assert(s.db.timeline.snapshots.openCutsOf(s.log).map(_.beforeMs) == Vector(1L))
     val cut = Cut("l", s.lake.path("A"), 2, 9, 0)
     assert(cut.isWithin(cut) && !cut.isWithin(cut.copy(log = "m")))
   }
