@@ -4,9 +4,13 @@ import shutil
 from typing import Any
 
 import pytest
+from test_snapshots import attempt, attempt_result
 from test_undo import actions, ids, last, load, load_batch, pair, rows, undo
 
 import lakestep
+from driver import TIMEOUT_S
+from lake import Lake
+from process import Died
 from transactions import begin, folder, refused, rollback, write
 
 __all__ = ["pair"]
@@ -301,3 +305,55 @@ def test_a_revert_runs_again_when_others_came_first(spark, other_session, pair):
         spark.sql("COMMIT")
     rollback(spark)
     assert (ids(spark, one), ids(spark, two)) == ([1, 2, 3], [1, 2])
+
+
+@pytest.mark.classic
+def test_a_driver_that_dies_with_what_it_brings_back(drivers, tmp_path):
+    dying, living = drivers(2)
+    lake = Lake(tmp_path, 2)
+    one, two = dying.session(lake.root), living.session(lake.root)
+    two.sql("SET spark.databricks.delta.retentionDurationCheck.enabled = false")
+    two.sql("BEGIN", *lake.sql("DELETE FROM {} WHERE id = 1"), "COMMIT")
+    ((entry, _, bad, *_),) = two.sql("SHOW TIMELINE LAST 1")
+    with dying.halts("ordered:1") as halts:
+        reverting = one.start_sql(f"REVERT TRANSACTION '{bad}'")
+        halts.during(reverting)
+        assert halts.reached() == "ordered:1"
+        dying.kill()
+    with pytest.raises(Died):
+        reverting.result(TIMEOUT_S)
+    # It has its entry: whoever comes next finishes it, and VACUUM does so before it deletes.
+    for vacuum in lake.sql("VACUUM {} RETAIN 0 HOURS"):
+        two.sql(vacuum)
+    for read in lake.sql("SELECT count(*) FROM {} WHERE id = 1"):
+        assert two.sql(read) == [(1,)]
+    ((newest, state, *_, undoes),) = two.sql("SHOW TIMELINE LAST 1")
+    assert (newest, state, undoes) == (entry + 1, "COMPLETED", [f"REVERT TRANSACTION '{bad}'"])
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("first", ["revert", "vacuum"])
+def test_a_revert_and_vacuum_at_once(drivers, tmp_path, first):
+    """Whoever is held right after its put: the other one, or it itself, knows of both."""
+    held, free = drivers(2)
+    lake = Lake(tmp_path, 2)
+    one, two = held.session(lake.root), free.session(lake.root)
+    for session in (one, two):
+        session.sql("SET spark.databricks.delta.retentionDurationCheck.enabled = false")
+    two.sql("BEGIN", *lake.sql("DELETE FROM {} WHERE id = 1"), "COMMIT")
+    ((_, _, bad, *_),) = two.sql("SHOW TIMELINE LAST 1")
+    revert = f"REVERT TRANSACTION '{bad}'"
+    vacuum = [f"VACUUM {table} RETAIN 0 HOURS" for table in lake.sql("{}")]
+    begins, other = ([revert], vacuum) if first == "revert" else (vacuum, [revert])
+    with held.halts("snapshotPut:1" if first == "revert" else "cutPut:1") as halts:
+        running = one.start_sql(*begins)
+        halts.during(running)
+        halts.reached()
+        outcome = attempt(two, other)
+        halts.go()
+        outcomes = [attempt_result(running), outcome]
+    failed = [o for o in outcomes if o is not None]
+    assert failed in ([], ["LAKESTEP_UNDO_CUT"], ["LAKESTEP_UNDO_FILES_GONE"])
+    # All of it, and every file is there; or nothing.
+    for read in lake.sql("SELECT count(*) FROM {} WHERE id = 1"):
+        assert two.sql(read) == [(0 if failed else 1,)]
