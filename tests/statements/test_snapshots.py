@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException
 
 import lakestep
-from driver import TIMEOUT_S
+from driver import TIMEOUT_S, at_once
 from lake import Lake
 from process import Died
 from transactions import begin, condition_of, folder, refused, rollback, write
@@ -444,13 +444,8 @@ def test_a_snapshot_and_vacuum_at_once(drivers, tmp_path, first):
     create = f"CREATE SNAPSHOT night AS OF VERSION {entry}"
     vacuum = [f"VACUUM {table} RETAIN 0 HOURS" for table in lake.sql("{}")]
     begins, other = ([create], vacuum) if first == "snapshot" else (vacuum, [create])
-    with held.halts("snapshotPut:1" if first == "snapshot" else "cutPut:1") as halts:
-        running = one.start_sql(*begins)
-        halts.during(running)
-        halts.reached()
-        outcome = attempt(two, other)
-        halts.go()
-        outcomes = [attempt_result(running), outcome]
+    step = "snapshotPut:1" if first == "snapshot" else "cutPut:1"
+    outcomes = at_once(held, step, one, begins, two, other)
     if first == "snapshot":
         assert outcomes[1] is None
     failed = [o for o in outcomes if o is not None]
@@ -460,22 +455,6 @@ def test_a_snapshot_and_vacuum_at_once(drivers, tmp_path, first):
     for read in lake.sql("SELECT v FROM {} VERSION AS OF 'snapshot:night' WHERE id = 1"):
         if there:
             assert two.sql(read) == [("then",)]
-
-
-def attempt(session, statements):
-    try:
-        session.sql(*statements)
-        return None
-    except Exception as failure:
-        return getattr(failure, "condition", None) or str(failure)
-
-
-def attempt_result(running):
-    try:
-        running.result(TIMEOUT_S)
-        return None
-    except Exception as failure:
-        return getattr(failure, "condition", None) or str(failure)
 
 
 def test_of_many_who_create_one_name_one_does(spark, table):

@@ -4,11 +4,10 @@ import shutil
 from typing import Any
 
 import pytest
-from test_snapshots import attempt, attempt_result
 from test_undo import actions, ids, last, load, load_batch, pair, rows, undo
 
 import lakestep
-from driver import TIMEOUT_S
+from driver import TIMEOUT_S, at_once
 from lake import Lake
 from process import Died
 from transactions import begin, folder, refused, rollback, write
@@ -345,13 +344,8 @@ def test_a_revert_and_vacuum_at_once(drivers, tmp_path, first):
     revert = f"REVERT TRANSACTION '{bad}'"
     vacuum = [f"VACUUM {table} RETAIN 0 HOURS" for table in lake.sql("{}")]
     begins, other = ([revert], vacuum) if first == "revert" else (vacuum, [revert])
-    with held.halts("snapshotPut:1" if first == "revert" else "cutPut:1") as halts:
-        running = one.start_sql(*begins)
-        halts.during(running)
-        halts.reached()
-        outcome = attempt(two, other)
-        halts.go()
-        outcomes = [attempt_result(running), outcome]
+    step = "snapshotPut:1" if first == "revert" else "cutPut:1"
+    outcomes = at_once(held, step, one, begins, two, other)
     failed = [o for o in outcomes if o is not None]
     assert failed in ([], ["LAKESTEP_UNDO_CUT"], ["LAKESTEP_UNDO_FILES_GONE"])
     # All of it, and every file is there; or nothing.

@@ -247,3 +247,25 @@ def _serve(folder, settings):
 if __name__ == "__main__":
     _serve(*json.loads(sys.argv[1]))
     os._exit(0)
+
+
+def at_once(held, step, one, begins, two, other):
+    """Hold what a session of `held` has begun at a step, until another has tried its own.
+
+    Returns the conditions with which the two failed; None for what did not fail.
+    """
+    with held.halts(step) as halts:
+        running = one.start_sql(*begins)
+        halts.during(running)
+        halts.reached()
+        outcome = _failure(lambda: two.sql(*other))
+        halts.go()
+        return [_failure(lambda: running.result(TIMEOUT_S)), outcome]
+
+
+def _failure(work):
+    try:
+        work()
+        return None
+    except Exception as failure:
+        return getattr(failure, "condition", None) or str(failure)

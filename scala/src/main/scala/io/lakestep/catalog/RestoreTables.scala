@@ -61,8 +61,7 @@ private[lakestep] final class RestoreTables(
   /**
    * Conditions: LAKESTEP_AS_OF_NOT_FOUND, LAKESTEP_NO_SUCH_SNAPSHOT, LAKESTEP_NOT_THERE_AS_OF,
    * LAKESTEP_UNDO_FILES_GONE, LAKESTEP_UNDO_CUT, LAKESTEP_UNDO_OF_WRITTEN_TABLE,
-   * LAKESTEP_READ_ONLY_TRANSACTION;
-   * SCHEMA_NOT_FOUND.
+   * LAKESTEP_UNDO_NAME_TAKEN, LAKESTEP_READ_ONLY_TRANSACTION; SCHEMA_NOT_FOUND.
    */
   def apply(): Seq[UndoneRow] = {
     if (transaction.isReadOnly && !modes.isDry)
@@ -82,22 +81,11 @@ private[lakestep] final class RestoreTables(
     val (rows, done) = data(stood, dropped, back)
     // Who has written another table, too, goes on where it is.
     val stays =
-      transaction.begun.base.logs.collect { case (log, state) if !done(state.path) => log }
-    val (batches, others) =
-      database.reverts.batchesSince(past.base, transaction.begun.base)(!stays.toSet.contains(_))
-    val taken = if (modes.keepsKeys) Vector.empty else batches
-    tables.stage(past.past.flatMap(_.named))
-    if (!modes.isDry) {
-      if (!all.isEmpty) {
-        Metastore.id(base)
-        transaction.names.change(state =>
-          NameState(state.tables ++ all.tables, state.schemas ++ all.schemas)
-        )
-      }
-      transaction.takesBack(Undone(None, Some(what.toString), Some(told)), taken)
-    }
-    val kept = others.map(_.query) ++ (if (modes.keepsKeys) batches.map(_.key.query) else Nil)
-    rows ++ UndoneNames.rows(all) ++ UndoneNames.ofBatches(taken, kept)
+      transaction.begun.base.logs.collect { case (log, state) if !done(state.path) => log }.toSet
+    val batches =
+      database.reverts.batchesSince(past.base, transaction.begun.base)(!stays.contains(_))
+    val undone = Undone(None, Some(what.toString), Some(told))
+    rows ++ tables.take(undone, all, batches, past.past.flatMap(_.named))
   }
 
   private def told: String = asOf match {

@@ -41,7 +41,6 @@ private[lakestep] object RevertTransaction {
         "transaction" -> id,
         "by" -> reverting.transaction.id
       )
-    val base = SparkInternals.metastore(session)
     val tables = new UndoneTables(session, transaction, modes)
     val (names, changed) = backwards(session, transaction, entry, later)
     for {
@@ -71,21 +70,9 @@ private[lakestep] object RevertTransaction {
     for ((table, plan, _) <- plans if plan.missing.nonEmpty)
       throw UndoneTables.gone(table.name, plan.missing)
     val rows = plans.collect { case (table, plan, false) => row(tables, table, plan) }
-    val (batches, others) = reverts.batches(entry, transaction.begun)
-    val taken = if (modes.keepsKeys) Vector.empty else batches
-    if (rows.forall(_.action == "UNCHANGED") && names.isEmpty && batches.isEmpty) again()
-    tables.stage()
-    if (!modes.isDry) {
-      if (!names.isEmpty) {
-        Metastore.id(base)
-        transaction.names.change(state =>
-          NameState(state.tables ++ names.tables, state.schemas ++ names.schemas)
-        )
-      }
-      transaction.takesBack(Undone(Some(id)), taken)
-    }
-    val kept = others.map(_.query) ++ (if (modes.keepsKeys) batches.map(_.key.query) else Nil)
-    rows ++ UndoneNames.rows(names) ++ UndoneNames.ofBatches(taken, kept)
+    val batches = reverts.batches(entry, transaction.begun)
+    if (rows.forall(_.action == "UNCHANGED") && names.isEmpty && batches._1.isEmpty) again()
+    rows ++ tables.take(Undone(Some(id)), names, batches)
   }
 
   private val Session = SparkInternals.sessionCatalogName
@@ -156,11 +143,15 @@ private[lakestep] object RevertTransaction {
     entry.names.foldLeft((NameState.Unchanged, Seq.empty[String])) {
       case ((state, others), c) if !id.contains(c.key.metastore) =>
         (state, others :+ s"${c.key} is of another metastore")
-      case ((state, others), c) if reverts.over(c.key, c.before.flatMap(_.path), later).nonEmpty =>
-        val by = reverts.over(c.key, c.before.flatMap(_.path), later).map(_.transaction.id).distinct
-        (state, others :+ s"${c.key} was changed since by transaction ${by.mkString(", ")}")
       case ((state, others), NameChange(key, before, after)) =>
+        val by = reverts.over(key, before.flatMap(_.path), later).map(_.transaction.id).distinct
         key.name match {
+          case _ if by.nonEmpty =>
+            val now = key.name.fold(transaction.names.schema(base, key.schema).isDefined) { name =>
+              transaction.names.table(base, TableName(key.schema, name)).isDefined
+            }
+            val told = changedSince(key.toString, now)
+            (state, others :+ s"$told by transaction ${by.mkString(", ")}")
           case Some(name) =>
             val called = TableName(key.schema, name)
             val now = transaction.names.table(base, called)

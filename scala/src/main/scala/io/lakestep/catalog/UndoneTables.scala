@@ -10,8 +10,8 @@ import org.apache.spark.sql.delta.lakestep.{DeltaUndo, SparkInternals}
 import io.lakestep.{Errors, LakestepException}
 import io.lakestep.commit.BroughtBack
 import io.lakestep.log.{ReadSet, TableRef}
-import io.lakestep.names.TableName
-import io.lakestep.timeline.{NamedSnapshot, SnapshotTable}
+import io.lakestep.names.{Metastore, NameState, TableName}
+import io.lakestep.timeline.{BatchKey, BatchTakenBack, NamedSnapshot, SnapshotTable, Undone}
 import io.lakestep.transaction.{BasePath, Transaction, TransactionTable}
 
 /** How REVERT and RESTORE are asked for. */
@@ -101,13 +101,39 @@ private[catalog] final class UndoneTables(
    *
    * Conditions: LAKESTEP_UNDO_FILES_GONE, LAKESTEP_UNDO_CUT.
    */
-  def stage(by: Option[NamedSnapshot] = None): Unit = {
+  private def stage(by: Option[NamedSnapshot]): Unit = {
     if (!modes.isDry) transaction.holds(changes.flatMap(needed), by)
     for (found <- changes) {
       val gone = DeltaUndo.missing(session, found.table.base, found.change)
       if (gone.nonEmpty) throw UndoneTables.gone(found.table.name, gone)
     }
     if (!modes.isDry) changes.foreach(f => DeltaUndo.stage(session, f.table.overlay, f.change))
+  }
+
+  /**
+   * The end of both statements: all is staged, with names, batches of queries and what the entry tells of it;
+   * the rows of what is no table.
+   *
+   * @param batches those that are the newest, and others, which stay
+   * @param by as for `stage`
+   */
+  def take(
+      undone: Undone,
+      names: NameState,
+      batches: (Vector[BatchTakenBack], Vector[BatchKey]),
+      by: Option[NamedSnapshot] = None): Seq[UndoneRow] = {
+    val (newest, others) = batches
+    val (taken, kept) = if (modes.keepsKeys) (Vector.empty, newest) else (newest, Vector.empty)
+    stage(by)
+    if (!modes.isDry) {
+      if (!names.isEmpty) {
+        Metastore.id(SparkInternals.metastore(session))
+        transaction.names.change(_ and names)
+      }
+      transaction.takesBack(undone, taken)
+    }
+    UndoneNames.rows(names) ++
+      UndoneNames.ofBatches(taken, others.map(_.query) ++ kept.map(_.key.query))
   }
 
   private def needed(found: Found): Option[BroughtBack] = for {

@@ -3,7 +3,7 @@ package io.lakestep.commit
 import java.util.Locale
 
 import io.lakestep.{Errors, LakestepException}
-import io.lakestep.timeline.{CommitEntry, Timeline, TimelineEntry, TimelineSnapshot}
+import io.lakestep.timeline.{CommitEntry, Timeline, TimelineSnapshot}
 
 /** An earlier state of the database that a transaction reads. */
 sealed trait AsOf
@@ -68,9 +68,7 @@ object AsOf {
       .getOrElse(id, throw none("the timeline has no entry of this transaction"))
     status.entry match {
       case entry: CommitEntry if entry.number <= finished =>
-        val earlier =
-          if (entry.number == TimelineEntry.First) TimelineSnapshot.empty
-          else timeline.snapshotAt(entry.number - 1)
+        val earlier = timeline.snapshotAt(entry.number - 1)
         at(earlier, status.endedAtMs.getOrElse(nowMs)).copy(upTo = entry.tables.map(_.log).toSet)
       case _ => throw none("it is not committed")
     }

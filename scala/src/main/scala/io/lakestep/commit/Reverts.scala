@@ -10,8 +10,7 @@ import io.lakestep.log.{
   SetTransaction, TableRef, TableState
 }
 import io.lakestep.timeline.{
-  BatchKey, BatchTakenBack, CommitEntry, Conflict, EntryTable, NameKey, Rule, TimelineEntry,
-  TimelineSnapshot
+  BatchKey, BatchTakenBack, CommitEntry, Conflict, EntryTable, NameKey, Rule, TimelineSnapshot
 }
 
 /**
@@ -207,7 +206,7 @@ final class Reverts private[commit] (env: Environment) {
       txn: BegunTransaction): (Vector[BatchTakenBack], Vector[BatchKey]) =
     if (entry.batches.isEmpty) (Vector.empty, Vector.empty)
     else {
-      val earlier = stateBefore(entry.number)
+      val earlier = timeline.snapshotAt(entry.number - 1)
       entry.batches.partitionMap { key =>
         val newest = txn.takenBack.find(_.key.query == key.query).map(t => t.key.batch -> t.from)
           .orElse(txn.base.batches.byQuery.get(key.query).map(a => Some(a.batch) -> a.entry))
@@ -254,9 +253,6 @@ final class Reverts private[commit] (env: Environment) {
     val before = earlier.batches.byQuery.get(query)
     BatchTakenBack(BatchKey(query, before.map(_.batch), before.flatMap(_.stream)), entry)
   }
-
-  private def stateBefore(number: Long): TimelineSnapshot =
-    if (number == TimelineEntry.First) TimelineSnapshot.empty else timeline.snapshotAt(number - 1)
 
   /** The completed entries after one, up to what a transaction reads. */
   def later(entry: CommitEntry, txn: BegunTransaction): Vector[CommitEntry] =

@@ -4,9 +4,7 @@ import scala.util.control.NonFatal
 
 import io.lakestep.{Errors, LakestepException}
 import io.lakestep.log.TableRef
-import io.lakestep.timeline.{
-  CommitEntry, Cut, NamedSnapshot, Requested, SnapshotTable, TimelineSnapshot
-}
+import io.lakestep.timeline.{CommitEntry, Cut, NamedSnapshot, Requested, SnapshotTable}
 
 /** What CREATE SNAPSHOT asks for. Without `asOf` it is the newest state. */
 final case class SnapshotRequest(
@@ -276,7 +274,7 @@ final class Snapshots private[commit] (
 
   /** The version that an open transaction reads, or would. */
   private def versionAt(txn: Requested, table: TableRef): Option[Long] = {
-    val base = if (txn.snapshot == 0) TimelineSnapshot.empty else timeline.snapshotAt(txn.snapshot)
+    val base = timeline.snapshotAt(txn.snapshot)
     val at = ReadPoint(txn.snapshot, base, txn.requestedAtMs, isPast = true)
     try Some(pins(at, table, notBelow = -1, reader = "").version)
     catch { case e: LakestepException if Snapshots.Missing(e.getCondition) => None }

@@ -28,6 +28,9 @@ private[lakestep] final case class NameState(
 
   def isEmpty: Boolean = tables.isEmpty && schemas.isEmpty
 
+  def and(later: NameState): NameState =
+    NameState(tables ++ later.tables, schemas ++ later.schemas)
+
   def set(name: TableName, table: Option[CatalogTable]): NameState =
     copy(tables = tables.updated(name, table))
 

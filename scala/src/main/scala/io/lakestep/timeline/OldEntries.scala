@@ -57,7 +57,8 @@ private[timeline] trait OldEntries {
    * @param number at most that of the finished prefix
    */
   def snapshotAt(number: Long): TimelineSnapshot =
-    Option(kept.synchronized(kept.get(number))).getOrElse {
+    if (number < TimelineEntry.First) TimelineSnapshot.empty
+    else Option(kept.synchronized(kept.get(number))).getOrElse {
       val snapshot = last(onward(start(number)(_.number <= number), number))
       kept.synchronized(kept.put(number, snapshot))
       snapshot

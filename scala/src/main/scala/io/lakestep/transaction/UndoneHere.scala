@@ -14,7 +14,7 @@ final case class UndoneHere(undoes: Vector[Undone], batches: Vector[BatchTakenBa
 
   /** As COMMIT puts it. */
   def in(begun: BegunTransaction): BegunTransaction =
-    begun.copy(undoes = undoes, takenBack = batches)
+    if (undoes.isEmpty) begun else begun.copy(undoes = undoes, takenBack = batches)
 }
 
 object UndoneHere {

@@ -42,7 +42,6 @@ object DeltaUndo {
     def isEmpty: Boolean = actions.isEmpty && metadata.isEmpty && protocol.isEmpty
     def added: Files = Files.of(adds)
     def removed: Files = Files.of(actions.collect { case remove: RemoveFile => remove })
-    def changesHeader: Boolean = metadata.isDefined || protocol.isDefined
 
     /** Applications that get an earlier mark. */
     def applications: Seq[String] = actions.collect { case t: SetTransaction => t.appId }
