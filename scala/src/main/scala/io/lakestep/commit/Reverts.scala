@@ -261,8 +261,8 @@ final class Reverts private[commit] (env: Environment) {
 
   /** Those of them that have changed a name, or given a table another one, and were not taken back. */
   def over(key: NameKey, path: Option[TableRef], later: Vector[CommitEntry]): Vector[CommitEntry] =
-    Cancelled.without(later.filter(_.names.exists { c =>
+    Cancelled.without(later).filter(_.names.exists { c =>
       c.key.meets(key) && c.key.name == key.name ||
       path.isDefined && c.after.exists(_.path == path) && c.key != key
-    }))
+    })
 }
