@@ -209,7 +209,7 @@ private[lakestep] final class RestoreTables(
       if (after(name).isDefined) throw Errors(
         "LAKESTEP_UNDO_NAME_TAKEN",
         "table" -> location.toString,
-        "name" -> UndoneTables.identifier(name).unquotedString
+        "name" -> UndoneRow.identifier(name).unquotedString
       )
       name -> earlier.table(base, name)
     }).toMap
@@ -230,7 +230,7 @@ private[lakestep] final class RestoreTables(
       def stays(action: String) = Option.when(!dropped(path))(
         UndoneRow(
           action,
-          name.map(UndoneTables.identifier(_).unquotedString),
+          name.map(UndoneRow.identifier(_).unquotedString),
           Some(path.uri)
         ) -> None
       )

@@ -4,7 +4,6 @@ import java.net.URI
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.TableIdentifier
 
 import org.apache.spark.sql.delta.lakestep.{DeltaUndo, SparkInternals}
 import io.lakestep.{Errors, LakestepException}
@@ -16,25 +15,6 @@ import io.lakestep.transaction.{BasePath, Transaction, TransactionTable}
 
 /** How REVERT and RESTORE are asked for. */
 private[lakestep] final case class UndoModes(isDry: Boolean, keepsKeys: Boolean)
-
-/**
- * What becomes of a table, of a name, or of streaming queries.
- *
- * @param action `RESTORED`, `UNCHANGED`, `MADE SINCE`; `NAMED`, `DROPPED`; `BATCHES`
- * @param from the version of the table that is read
- * @param to the version that it is like afterwards, where there is one
- * @param takenBack applications and queries that get an earlier mark, `kept` those that do not
- */
-private[lakestep] final case class UndoneRow(
-    action: String,
-    table: Option[String] = None,
-    path: Option[String] = None,
-    from: Option[Long] = None,
-    to: Option[Long] = None,
-    added: DeltaUndo.Files = DeltaUndo.Files.none,
-    removed: DeltaUndo.Files = DeltaUndo.Files.none,
-    takenBack: Seq[String] = Nil,
-    kept: Seq[String] = Nil)
 
 /** The tables of a transaction that a statement takes back: none of them changes before all are known. */
 private[catalog] final class UndoneTables(
@@ -56,7 +36,7 @@ private[catalog] final class UndoneTables(
   def at(path: TableRef, name: Option[TableName]): Option[TransactionTable] = {
     val conf = session.sessionState.newHadoopConf()
     val overlay =
-      try transaction.overlayOf(UndoneTables.place(path), conf, name.map(UndoneTables.identifier))
+      try transaction.overlayOf(UndoneTables.place(path), conf, name.map(UndoneRow.identifier))
       catch { case e: LakestepException if e.getCondition == "LAKESTEP_NOT_A_TABLE" => None }
     val table = overlay.flatMap(transaction.table)
     for (t <- table if transaction.isWritten(t)) throw Errors(
@@ -132,8 +112,8 @@ private[catalog] final class UndoneTables(
       }
       transaction.takesBack(undone, taken)
     }
-    UndoneNames.rows(names) ++
-      UndoneNames.ofBatches(taken, others.map(_.query) ++ kept.map(_.key.query))
+    UndoneRow.ofNames(names) ++
+      UndoneRow.ofBatches(taken, others.map(_.query) ++ kept.map(_.key.query))
   }
 
   private def needed(found: Found): Option[BroughtBack] = for {
@@ -148,9 +128,6 @@ private[catalog] object UndoneTables {
       table: TransactionTable,
       change: DeltaUndo.Change,
       versions: Vector[Long])
-
-  def identifier(name: TableName): TableIdentifier =
-    TableIdentifier(name.name, Some(name.schema), Some(SparkInternals.sessionCatalogName))
 
   def place(path: TableRef): Path = new Path(new URI(path.uri))
 
