@@ -30,6 +30,7 @@ singleStatement
       SEMICOLON* EOF                                                        #createSnapshot
     | DROP SNAPSHOT (IF EXISTS)? name=snapshotName SEMICOLON* EOF           #dropSnapshot
     | SHOW SNAPSHOTS SEMICOLON* EOF                                         #showSnapshots
+    | VERIFY DATABASE asOf? SEMICOLON* EOF                                  #verifyDatabase
     | REVERT TRANSACTION id=STRING undoModes SEMICOLON* EOF                 #revertTransaction
     | RESTORE restored (TO restorePoint | TO? before) undoModes SEMICOLON* EOF #restore
     | FORGET BATCH KEYS query=STRING SEMICOLON* EOF                         #forgetBatchKeys
@@ -177,7 +178,7 @@ nonReserved
     | DROP | DROPPED | DRY | EXISTS | EXPLAIN | FORGET | FROM | HOURS | IMMEDIATE | ISOLATION | KEEP | KEYS | LAST | LEVEL | MESSAGE
     | NO | OF | ONLY | QUERY | READ | RECOVER | RELEASE | REPEAT | REPEATABLE | RESTORE | RETAIN | REVERT | ROWS | RUN | SAVEPOINT
     | SCHEMA | SERIALIZABLE | SET | SHOW | SNAPSHOT
-    | SNAPSHOTS | START | TABLE | TABLES | TAGS | TIMELINE | TIMESTAMP | TO | TRANSACTIONS | UNCOMMITTED | UNDROP | VACUUM
+    | SNAPSHOTS | START | TABLE | TABLES | TAGS | TIMELINE | TIMESTAMP | TO | TRANSACTIONS | UNCOMMITTED | UNDROP | VACUUM | VERIFY
     | VERSION | WRITE
     ;
 
@@ -253,6 +254,7 @@ TRANSACTIONS: 'TRANSACTIONS';
 UNCOMMITTED: 'UNCOMMITTED';
 UNDROP: 'UNDROP';
 VACUUM: 'VACUUM';
+VERIFY: 'VERIFY';
 VERSION: 'VERSION';
 WHILE: 'WHILE';
 WORK: 'WORK';

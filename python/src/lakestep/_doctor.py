@@ -13,7 +13,9 @@ from lakestep import _build, _errors, _session
 from lakestep._entries import Binding, CommitEntry, Status
 from lakestep._findings import Finding, of_error
 from lakestep._listings import age_of, now_ms
+from lakestep._live_files import LiveFiles
 from lakestep._published import TableLog, log_of, read_log
+from lakestep._snapshots import snapshots
 from lakestep._storage import Place
 from lakestep._timeline import Timeline, transactions_of
 
@@ -80,6 +82,10 @@ def _timeline(timeline: Timeline) -> Iterator[Finding]:
     except _errors.LakestepError as error:
         yield of_error("transactions", error)
     yield from _Tables(timeline, recent, unfinished).findings()
+    try:
+        yield from _snapshots_held(timeline)
+    except _errors.LakestepError as error:
+        yield of_error("snapshots", error)
 
 
 def _in_flight(unfinished: list[Status]) -> Iterator[Finding]:
@@ -108,6 +114,22 @@ def _open(timeline: Timeline) -> Iterator[Finding]:
     if not old:
         text = f"Open transactions: {len(found)}, none for more than a day."
         yield Finding("ok", "open", text)
+
+
+def _snapshots_held(timeline: Timeline) -> Iterator[Finding]:
+    """Yield what snapshots need and somebody took; expired ones need nothing."""
+    now, live = now_ms(), LiveFiles(timeline)
+    found = [s for s in snapshots(timeline) if (s.retain_until_ms or now + 1) > now]
+    is_well = True
+    for snapshot in found:
+        for finding in live.of_snapshot(snapshot):
+            yield finding
+            is_well = False
+    if is_well and found:
+        text = (
+            f"Snapshots and holds: {len(found)}. All {live.files} files that they need are there."
+        )
+        yield Finding("ok", "snapshots", text)
 
 
 class _Tables:

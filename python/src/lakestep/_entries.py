@@ -169,12 +169,22 @@ class Conflict:
 
 @dataclass(frozen=True)
 class Completed:
-    """Every table holds the entry; the versions of each, in the order of its tables."""
+    """Every table holds the entry; the versions of each, in the order of its tables.
+
+    ``commit_hashes`` has the hash of the commit in each slot, one after another, empty for one that
+    is not known. Earlier versions have put none.
+    """
 
     number: int
     entry_hash: str
     time_ms: int
     slots: tuple[tuple[int, ...], ...]
+    commit_hashes: tuple[str, ...] = ()
+
+    def hashes(self) -> list[list[str]]:
+        """Return them table by table, as many as there are slots."""
+        rest = iter(self.commit_hashes)
+        return [[next(rest, "") for _ in slots] for slots in self.slots]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakestep import _errors, _report
+from lakestep import _report
 from lakestep._options import Conf, Master, Remote, check_one, fail, pairs, session
 
 if TYPE_CHECKING:
@@ -166,24 +166,31 @@ def verify(
     root: Root,
     first: From = None,
     to: To = None,
+    as_of: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Look for the data files of this version."),
+    ] = None,
+    snapshot: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Look for the data files of this snapshot."),
+    ] = None,
+    no_files: Annotated[bool, typer.Option("--no-files", help="Look for no data files.")] = False,
     as_json: Json = False,
     endpoint: Endpoint = None,
 ) -> None:
-    """Check that the timeline is whole and its entries stand in the tables; 1 if one does not."""
-    from lakestep._findings import of_error
-    from lakestep._verify import Verification
+    """Check timeline, commits, and the data files of all tables; 1 if something is damaged.
 
+    With --from or --to only these entries and their commits.
+    """
+    from lakestep._verify import Point, verified
+
+    only_entries = no_files or first is not None or to is not None
+    if only_entries + (as_of is not None) + (snapshot is not None) > 1:
+        alone = "--as-of and --snapshot each stand alone"
+        raise typer.BadParameter(alone, param_hint="--as-of" if as_of else "--snapshot")
+    point = None if only_entries else Point(as_of, snapshot)
     with _timeline(root, endpoint) as timeline:
-        verification = Verification(timeline, first, to)
-        total = max(verification.last - verification.first + 1, 0)
-        with _report.counting("entries", total) as seen:
-            # Also what was found before something could not be read.
-            findings: list[Finding] = []
-            try:
-                for finding in verification.findings(seen):
-                    findings.append(finding)
-            except _errors.LakestepError as error:
-                findings.append(of_error(str(timeline.root), error))
+        findings = list(verified(timeline, (first, to), point))
     raise typer.Exit(0 if _show(findings, as_json=as_json) else 1)
 
 

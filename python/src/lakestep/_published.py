@@ -45,7 +45,10 @@ class TableLog:
 
 @dataclass(frozen=True)
 class _Slot:
-    """A commit that an entry has put: where, and what its mark says. A part may be unknown."""
+    """A commit that an entry has put: where, and what its mark says.
+
+    Its part and its hash may be unknown.
+    """
 
     entry: int
     index: int
@@ -53,6 +56,7 @@ class _Slot:
     version: int
     kinds: tuple[str, ...]
     part: int | None = None
+    hash: str = ""
 
     def place(self) -> Place:
         return log_of(self.table.path) / f"{self.version:020}.json"
@@ -94,12 +98,17 @@ class Published:
         self._timeline = timeline
         self._logs: dict[str, TableLog | _errors.LakestepError] = {}
         self._untold: dict[tuple[str, str], list[int]] = defaultdict(list)
+        self._slots: dict[str, set[int]] = defaultdict(set)
+        self._completed: set[int] = set()
         self.commits = 0
         self.tables: set[str] = set()
 
     def check(self, statuses: Sequence[Status]) -> list[Finding]:
         """Return what is damaged in the tables of these entries."""
         slots = [slot for status in statuses for slot in _slots(status)]
+        for slot in slots:
+            self._slots[slot.table.path].add(slot.version)
+        self._completed |= {s.entry.number for s in statuses if isinstance(s.outcome, Completed)}
         paths = sorted({slot.table.path for slot in slots} - self._logs.keys())
         self._logs.update(
             zip(paths, self._timeline.stores.each(self._read_log, paths), strict=True)
@@ -115,6 +124,40 @@ class Published:
                 self.commits += 1
                 self.tables.add(slot.table.log)
         return findings
+
+    def strays(self, newest: int) -> Iterator[Finding]:
+        """Yield the commits that say they are of an entry, and are not, once all were checked.
+
+        What a checkpoint covers is left out: nobody reads it, and a client that was suspended
+        during a log clean-up may have put it.
+        """
+        for path, log in self._logs.items():
+            if isinstance(log, _errors.LakestepError):
+                continue
+            versions = log.versions - self._slots[path]
+            places = [
+                log_of(path) / f"{v:020}.json" for v in sorted(versions) if v > log.checkpoint
+            ]
+            for place, line in zip(
+                places, self._timeline.stores.each(self._first_line, places), strict=True
+            ):
+                mark = mark_of(line or b"")
+                entry = mark.get("entry")
+                if mark.get("timeline") != self._timeline.id or not isinstance(entry, int):
+                    continue
+                if entry in self._completed or not self._is_there(entry, newest):
+                    why = f"It says it is of entry {entry}, which has not put it."
+                    yield Finding("problem", str(place), why, _OVERWRITTEN)
+
+    def _first_line(self, place: Place) -> bytes | None:
+        try:
+            return self._timeline.stores.first_line(place)
+        except _errors.LakestepError:
+            return None
+
+    def _is_there(self, entry: int, newest: int) -> bool:
+        """Return whether there is such an entry; it may have been put meanwhile."""
+        return 1 <= entry <= newest or self._timeline.stores.exists(self._timeline.file(entry))
 
     def notes(self) -> list[Finding]:
         """Return which tables could not be looked at, and why."""
@@ -169,7 +212,7 @@ class Published:
             return "Another table is at this path. The commits of"
         place = slot.place()
         try:
-            line = self._timeline.stores.first_line(place)
+            line, found = self._read_commit(place, slot)
         except _errors.LakestepError as error:
             return of_error(str(place), error)
         if line is None:
@@ -177,13 +220,25 @@ class Published:
                 return "The log was cleaned up. The commits of"
             why = f"It is missing: entry {slot.entry} has put it, and no checkpoint covers it."
             return Finding("problem", str(place), why, _OVERWRITTEN)
-        if _is_of(_mark(line), slot, self._timeline.id):
-            return None
+        if _is_of(mark_of(line), slot, self._timeline.id):
+            if slot.hash in ("", found):
+                return None
+            why = f"It was changed: the outcome of entry {slot.entry} holds another hash of it."
+            return Finding("problem", str(place), why, _OVERWRITTEN)
         # A slot that was named after a clean-up may be a later one.
         if not log.is_whole(slot.table.base + 1, slot.version - 1):
             return "The log was cleaned up. The commits of"
         why = f"It is not the commit that entry {slot.entry} has put there."
         return Finding("problem", str(place), why, _OVERWRITTEN)
+
+    def _read_commit(self, place: Place, slot: _Slot) -> tuple[bytes | None, str]:
+        """Return the first line of a commit, and its hash, if that is to be compared."""
+        if not slot.hash:
+            return self._timeline.stores.first_line(place), ""
+        content = self._timeline.stores.get(place)
+        if content is None:
+            return None, ""
+        return content.partition(b"\n")[0], files.hash_of(content)
 
 
 def _slots(status: Status) -> list[_Slot]:
@@ -194,13 +249,14 @@ def _slots(status: Status) -> list[_Slot]:
     for index, table in enumerate(entry.tables):
         if isinstance(status.outcome, Completed):
             versions = status.outcome.slots[index]
+            hashes = status.outcome.hashes()[index]
             parts: list[int | None] = [*range(0 if table.is_reserved else 1, table.parts + 1)]
             if len(versions) != len(parts):
                 # The log was cleaned up before somebody could look.
                 parts = [None] * len(versions)
-            for version, part in zip(versions, parts, strict=True):
+            for version, part, held in zip(versions, parts, hashes, strict=True):
                 kinds = {0: ("reserve",), None: ("reserve", "publish")}.get(part, ("publish",))
-                slots.append(_Slot(entry.number, index, table, version, kinds, part))
+                slots.append(_Slot(entry.number, index, table, version, kinds, part, held))
         elif status.rolled_back is not None:
             end = status.rolled_back.tables[index]
             if end.version is not None and end.how != "gone":
@@ -209,7 +265,8 @@ def _slots(status: Status) -> list[_Slot]:
     return slots
 
 
-def _mark(line: bytes) -> dict[str, object]:
+def mark_of(line: bytes) -> dict[str, object]:
+    """Return the mark in the first line of a commit; nothing if there is none."""
     try:
         mark = json.loads(line)["commitInfo"]["lakestep"]
     except (ValueError, LookupError, TypeError, RecursionError):

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
 from lakestep import _errors
@@ -169,6 +169,44 @@ class Stores:
                 for info in infos
             ]
             return sorted(found, key=lambda one: one.name)
+
+    def size(self, file: Place) -> int | None:
+        """Return how many bytes a file has, or None if there is no such file. Raises as `get`."""
+        with _explained(file):
+            from pyarrow import fs
+
+            info = self._system(file).get_file_info(_path(file))
+            return int(info.size) if info.type == fs.FileType.File else None
+
+    def tree(self, folder: Place) -> dict[Place, int]:
+        """Return the files of a folder and of all folders in it, with their bytes.
+
+        Raises as `get`.
+        """
+        with _explained(folder):
+            from pyarrow import fs
+
+            infos = self._system(folder).get_file_info(
+                fs.FileSelector(_path(folder), allow_not_found=True, recursive=True)
+            )
+            begin = len(_path(folder)) - len(folder.path)
+            return {
+                replace(folder, path=info.path[begin:]): info.size
+                for info in infos
+                if info.type == fs.FileType.File
+            }
+
+    def rows(self, file: Place, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a Parquet file; columns that it has not are left out. Raises as `get`.
+
+        A file that is missing is an error, too.
+        """
+        with _explained(file):
+            from pyarrow import parquet
+
+            with self._system(file).open_input_file(_path(file)) as source:
+                for batch in parquet.ParquetFile(source).iter_batches(columns=list(columns)):
+                    yield from batch.to_pylist()
 
     def each(self, function: Callable[[A], B], items: Iterable[A]) -> Iterator[B]:
         """Yield what a function makes of each item, in order; many calls run at once.

@@ -98,7 +98,8 @@ def outcome_of(file: str, content: bytes, number: int) -> Outcome:
     f = Fields.of(file, content)
     head, outcome = _ended(f, number), f.text("outcome")
     if outcome == "completed":
-        return Completed(*head, f.number_lists("slots"))
+        known = f.tree.get("commitHashes") is not None
+        return Completed(*head, f.number_lists("slots"), f.texts("commitHashes") if known else ())
     if outcome == "aborting":
         return Aborting(*head, _conflict(f.child("conflict")))
     raise corrupt(file, f"its outcome is {outcome}")
@@ -127,15 +128,21 @@ def requested_of(file: str, content: bytes) -> Requested:
 
 def checkpoint_of(file: str, content: bytes, number: int) -> Checkpoint:
     """Read the checkpoint up to entry `number`."""
-    f = Fields.of(file, content)
+    f = summed(file, content)
     f.require(f.texts(_REQUIRED), _FEATURES_OF_CHECKPOINTS)
-    end = _SUM.search(content)
-    if end is None or hash_of(content[: end.start()] + b"}") != end[1].decode():
-        raise corrupt(file, "the hash that it holds is not that of its content")
     if f.number("number") != number:
         raise corrupt(file, f"it says it is checkpoint {f.number('number')}")
     aborted = {a.text("transaction"): a.number("entry") for a in f.children("aborted")}
     return Checkpoint(number, f.text("hash"), aborted)
+
+
+def summed(file: str, content: bytes) -> Fields:
+    """Read a file that holds the hash of its content."""
+    f = Fields.of(file, content)
+    end = _SUM.search(content)
+    if end is None or hash_of(content[: end.start()] + b"}") != end[1].decode():
+        raise corrupt(file, "the hash that it holds is not that of its content")
+    return f
 
 
 def binding_of(file: str, content: bytes) -> Binding:

@@ -1,7 +1,7 @@
 """Whether a timeline is whole, and its entries stand in the tables: `verify`.
 
-Each file of the timeline is read; of the tables the binding, the listing of the log, and the first
-line of each commit that an entry has put there.
+Each file of the timeline is read; of the tables the binding, the listing of the log, each commit
+that an entry has put there, and which data files there are.
 """
 
 from __future__ import annotations
@@ -10,16 +10,79 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from lakestep import _errors
+from lakestep import _errors, _report
 from lakestep import _timeline_files as files
+from lakestep._database_at import DatabaseAt
 from lakestep._entries import AbortEntry, Aborting, Completed, Entry, Outcome, RolledBack, Status
 from lakestep._findings import Finding, of_error
+from lakestep._live_files import LiveFiles
 from lakestep._published import Published
+from lakestep._snapshots import snapshots
 from lakestep._timeline import Timeline
 
 _AT_ONCE = 128
 _NAME = re.compile(r"(\d{20})(\.outcome|\.rolled_back|\.applied)?\.json")
 _RESTORE = "Restore the file from a backup. Do not edit or delete files of a timeline."
+
+
+@dataclass(frozen=True)
+class Point:
+    """Of which state data files are looked for: of a version, of a named snapshot, or of now."""
+
+    version: int | None = None
+    snapshot: str | None = None
+
+    def __str__(self) -> str:
+        if self.snapshot is not None:
+            return f"snapshot {self.snapshot}"
+        return "now" if self.version is None else f"version {self.version}"
+
+
+def verified(
+    timeline: Timeline, entries: tuple[int | None, int | None], point: Point | None
+) -> Iterator[Finding]:
+    """Yield what a verification finds, and show its progress; what cannot be read ends it.
+
+    Parameters
+    ----------
+    timeline : Timeline
+        What is verified.
+    entries : tuple
+        The first and the last entry; None for all.
+    point : Point, optional
+        Of which state data files are looked for. Default: of none.
+    """
+    database = DatabaseAt(timeline, point.version if point else None)
+    try:
+        verification = Verification(timeline, *entries, see=database.see)
+        total = max(verification.last - verification.first + 1, 0)
+        with _report.counting("entries", total) as seen:
+            yield from verification.findings(seen)
+        if point is not None:
+            with _report.counting("tables") as seen:
+                yield from _files(timeline, database, point, seen)
+    except _errors.LakestepError as error:
+        yield of_error(str(timeline.root), error)
+
+
+def _files(
+    timeline: Timeline, database: DatabaseAt, point: Point, seen: Callable[[], object]
+) -> Iterator[Finding]:
+    live = LiveFiles(timeline)
+    if point.snapshot is not None:
+        named = [one for one in snapshots(timeline) if one.name == point.snapshot.lower()]
+        if not named:
+            raise _errors.error("LAKESTEP_NO_SUCH_SNAPSHOT", snapshot=point.snapshot)
+        found = live.of_snapshot(named[0], seen)
+    else:
+        found = live.of_database(database, seen)
+    is_well = True
+    for finding in found:
+        is_well &= finding.severity != "problem"
+        yield finding
+    if is_well:
+        text = f"{live.files} files of {live.tables} tables are there with their sizes."
+        yield Finding("ok", f"data of {point}", text)
 
 
 @dataclass
@@ -49,10 +112,19 @@ class Verification:
         What is verified.
     first, last : int, optional
         The entries. Default: all.
+    see : callable, optional
+        Is told of each entry with its end, in order; of one that is damaged with None.
     """
 
-    def __init__(self, timeline: Timeline, first: int | None, last: int | None) -> None:
+    def __init__(
+        self,
+        timeline: Timeline,
+        first: int | None,
+        last: int | None,
+        see: Callable[[Status | None], object] = lambda status: None,
+    ) -> None:
         self._timeline = timeline
+        self._see = see
         self._names: dict[int, set[str]] = {}
         for found in timeline.stores.list(timeline.folder):
             if name := _NAME.fullmatch(found.name):
@@ -87,10 +159,13 @@ class Verification:
             statuses = [status for read in asked if (status := read.status())]
             yield from self._published.check(statuses)
             yield from (_in_flight(status) for status in statuses if not status.is_finished)
-            for _ in asked:
+            for read in asked:
+                self._see(read.status())
                 seen()
         if before is not None:
             yield from self._judged(before, None)
+        if self.first == 1 and self.last == self._newest:
+            yield from self._published.strays(self._newest)
         yield from self._published.notes()
 
     def _end(self) -> Iterator[Finding]:
@@ -228,6 +303,9 @@ def _misfit(read: _Read, kind: str) -> str | None:
     if kind == ".outcome" and isinstance(read.outcome, Completed):
         if len(read.outcome.slots) != tables:
             return "It has not as many tables as its entry."
+        known = len(read.outcome.commit_hashes)
+        if known not in (0, sum(map(len, read.outcome.slots))):
+            return "It has not a hash for each of its commits."
         for table, slots in zip(read.entry.tables, read.outcome.slots, strict=True):
             parts = table.parts + table.is_reserved
             low = [table.base, *slots]

@@ -1,7 +1,9 @@
 package io.lakestep.commit
 
+import io.lakestep.Errors
 import io.lakestep.timeline.{
-  AssertionOutcome, BatchKey, BatchTakenBack, Labels, Requested, TimelineSnapshot, Undone
+  AssertionOutcome, BatchKey, BatchTakenBack, Labels, Requested, TimelineSnapshot, TimelineView,
+  Undone
 }
 
 /**
@@ -21,7 +23,20 @@ final case class BeginRequest(
     notBefore: Long,
     batch: Option[BatchKey] = None,
     labels: Labels = Labels.none,
-    asOf: Option[AsOf] = None)
+    asOf: Option[AsOf] = None) {
+
+  /** The error where the prefix of a view does not reach `notBefore`. */
+  private[commit] def behind(view: TimelineView): Throwable = {
+    val blocking = view.unfinished.headOption
+    Errors(
+      "LAKESTEP_SNAPSHOT_BEHIND_DATABASE",
+      "snapshot" -> view.finished.toString,
+      "seen" -> notBefore.toString,
+      "entry" -> blocking.fold("none")(_.number.toString),
+      "tables" -> blocking.fold("none")(_.tables.map(_.name).mkString(", "))
+    )
+  }
+}
 
 /**
  * An open transaction; a value. The snapshot is the longest prefix of finished entries at BEGIN.

@@ -2,12 +2,12 @@ package io.lakestep.commit
 
 import scala.util.control.NonFatal
 
-import io.lakestep.{Clock, Errors, Ids}
+import io.lakestep.{Clock, Ids}
 import io.lakestep.log.{DeletionVectors, StateReader, TableRef}
 import io.lakestep.storage.ObjectStores
 import io.lakestep.timeline.{
   AbortEntry, Aborting, AppliedBatch, AtOnce, CommitEntry, Completed, Conflict, DroppedTable,
-  EntryStatus, NameChange, NameKey, NamedObject, Purge, Timeline, TimelineEntry, TimelineView
+  EntryStatus, NameChange, NameKey, NamedObject, Purge, Timeline, TimelineEntry
 }
 
 /**
@@ -46,6 +46,9 @@ final class Database private[lakestep] (
   val snapshots: Snapshots = new Snapshots(env, bindings, pins, helping)
   val reverts: Reverts = new Reverts(env)
 
+  /** A new one each time. */
+  def verification: Verification = new Verification(env)
+
   /** The folder of the timeline; it tells databases of one process apart. */
   def root: String = timeline.root
 
@@ -75,7 +78,7 @@ final class Database private[lakestep] (
         helping.all()._2
       }
     val past = request.asOf.map(AsOf.point(_, timeline, view.finished, now))
-    if (past.isEmpty && view.finished < request.notBefore) throw behind(view, request)
+    if (past.isEmpty && view.finished < request.notBefore) throw request.behind(view)
     // A later commit of others may rest on an entry that is left out.
     val timeMs = view.unfinished.headOption.fold(now)(_.timeMs.min(now))
     val txn = BegunTransaction(
@@ -100,17 +103,6 @@ final class Database private[lakestep] (
       observer.requested(txn.id)
     }
     txn
-  }
-
-  private def behind(view: TimelineView, request: BeginRequest): Throwable = {
-    val blocking = view.unfinished.headOption
-    Errors(
-      "LAKESTEP_SNAPSHOT_BEHIND_DATABASE",
-      "snapshot" -> view.finished.toString,
-      "seen" -> request.notBefore.toString,
-      "entry" -> blocking.fold("none")(_.number.toString),
-      "tables" -> blocking.fold("none")(_.tables.map(_.name).mkString(", "))
-    )
   }
 
   /**

@@ -134,13 +134,7 @@ private[commit] final class Finish(env: Environment, names: Names) {
       }
       val outcome = conflict match {
         case Some(c) => Aborting(entry.number, hash, clock.nowMs(), c)
-        case None =>
-          Completed(
-            entry.number,
-            hash,
-            clock.nowMs(),
-            votes.collect { case Vote.Published(slots, _) => slots }
-          )
+        case None => completed(entry, hash, votes.collect { case p: Vote.Published => p })
       }
       if (conflict.isDefined && !safeguards.decidesFirst)
         entry.tables.indices.foreach(settle(entry, _))
@@ -152,6 +146,15 @@ private[commit] final class Finish(env: Environment, names: Names) {
       decided
     }
   }
+
+  private def completed(entry: CommitEntry, hash: String, votes: Vector[Vote.Published]) =
+    Completed(
+      entry.number,
+      hash,
+      clock.nowMs(),
+      votes.map(_.slots),
+      votes.flatMap(v => v.slots.map(v.hashes.getOrElse(_, "")))
+    )
 
   /**
    * Fences first; then what foreign commits may still conflict with, then what is closed to them or
@@ -175,7 +178,7 @@ private[commit] final class Finish(env: Environment, names: Names) {
         val (guarded, open) = capable.partition(i => isReserved(i) || entry.tables(i).closed)
         Vector(open, guarded, appends)
       } else Vector(all.reverse)
-    val walks = fences.zip(reserved).collect { case (i, Vote.Published(_, Some(w))) =>
+    val walks = fences.zip(reserved).collect { case (i, Vote.Published(_, _, Some(w))) =>
       i -> w
     }.toMap
     def isAtEnd(i: Int) = if (isReserved(i)) walks.contains(i) else atHead(i)

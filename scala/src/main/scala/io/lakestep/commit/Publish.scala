@@ -3,7 +3,7 @@ package io.lakestep.commit
 import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
-import io.lakestep.Errors
+import io.lakestep.{Errors, Json}
 import io.lakestep.log.{
   CommitMark, DomainMetadata, ForeignWriters, LogCommit, LogTail, MarkKind, MarkStatus, NetChanges,
   Protocol, RowTracking, ListedCommit, StateMark, TableLog, TableState
@@ -115,7 +115,7 @@ private[commit] final class Publish(env: Environment) {
   private def published(job: Job, walk: Walk, ended: Option[Walk] = None): Vote = {
     val theirs = walk.slots.filterNot(walk.put)
     env.keep(theirs.map(job.table.path.slot(_)): _*)
-    Vote.Published(walk.slots, ended)
+    Vote.Published(walk.slots, walk.hashes, ended)
   }
 
   @tailrec
@@ -138,14 +138,15 @@ private[commit] final class Publish(env: Environment) {
           .getOrElse(PublishedCommit.publish(job.changes, job.table, mark, place))
         val store = stores.forPath(job.table.path.uri)
         observer.beforePublish(job.entry, job.table, walk.part, slot)
-        store.putIfAbsent(job.table.path.slot(slot), TableLog.text(actions)) match {
+        val bytes = TableLog.text(actions)
+        store.putIfAbsent(job.table.path.slot(slot), bytes) match {
           case PutOutcome.Created =>
             observer.published(job.entry, job.table, walk.part, slot)
             val now = job.log.tail(walk.cursor)
             if (isDoubtful(now, slot)) loop(job, walk, attempts - 1, unclear, isAtHead = false)
             else if (isElsewhere(job, walk, now)) gone(job)
             else {
-              val commit = LogCommit(slot, actions)
+              val commit = LogCommit(slot, actions, Some(Json.blake3(bytes)))
               job.tell(commit)
               val next = after(walk, commit, now.slot(slot))
                 .copy(part = walk.part + 1, slots = walk.slots :+ slot, put = walk.put + slot)
@@ -286,8 +287,12 @@ private[commit] final class Publish(env: Environment) {
     at = slot.map(Environment.stamp),
     previousMs = commit.info.flatMap(_.inCommitTimestampMs)
       .orElse(slot.map(_.modifiedMs)).orElse(walk.previousMs),
-    rowIdHighWaterMark = commit.rowIdHighWaterMark.orElse(walk.rowIdHighWaterMark)
+    rowIdHighWaterMark = commit.rowIdHighWaterMark.orElse(walk.rowIdHighWaterMark),
+    hashes = seen(walk, Some(commit))
   )
+
+  private def seen(walk: Walk, commits: Iterable[LogCommit]) =
+    walk.hashes ++ commits.flatMap(c => c.hash.map(c.version -> _))
 
   /** Commits after the cursor are gone: the table's state has to answer. */
   private def byState(job: Job, walk: Walk, tail: LogTail, head: Long): Either[Vote, Walk] = {
@@ -314,19 +319,20 @@ private[commit] final class Publish(env: Environment) {
       val further = listed.filter(_.mark.exists(_.part >= walk.part))
       val slots = walk.slots ++
         further.groupBy(_.mark.map(_.part)).values.map(_.map(_.version).max).toVector.sorted
+      val all = walk.copy(slots = slots, hashes = seen(walk, further))
       mark match {
         case Some(StateMark(entry, _)) if entry > job.entry.number => settled
         case Some(StateMark(_, MarkStatus.Published)) =>
           Left(
-            if (known.contains(job.table.parts)) published(job, walk.copy(slots = slots))
+            if (known.contains(job.table.parts)) published(job, all)
             else Vote.Published(Vector(head))
           )
         case Some(StateMark(_, MarkStatus.Partly)) =>
           job.table.partly.orElse(alone).orElse(counted) match {
-            case Some(part) if part >= job.last => Left(published(job, walk.copy(slots = slots)))
+            case Some(part) if part >= job.last => Left(published(job, all))
             case Some(part)
                 if job.isAlone || isFenced(job, state) || allows(job, walk, part + 1, state) =>
-              Right(atHead(job, walk, state, head).copy(part = part + 1, slots = slots))
+              Right(atHead(job, all, state, head).copy(part = part + 1))
             case _ => Left(cleaned(job))
           }
         case Some(_) => settled

@@ -4,7 +4,9 @@ import scala.util.control.NonFatal
 
 import io.lakestep.{Errors, LakestepException}
 import io.lakestep.log.TableRef
-import io.lakestep.timeline.{CommitEntry, Cut, NamedSnapshot, Requested, SnapshotTable}
+import io.lakestep.timeline.{
+  CommitEntry, Cut, NamedSnapshot, Requested, SnapshotTable, TimelineView
+}
 
 /** What CREATE SNAPSHOT asks for. Without `asOf` it is the newest state. */
 final case class SnapshotRequest(
@@ -37,6 +39,12 @@ object Holder {
   case object OfTransaction extends Kind
 }
 
+/** The tables of the database at a point, and those of which nothing can be read any more. */
+private[lakestep] final case class DatabaseState(
+    at: ReadPoint,
+    missing: Vector[TableRef],
+    tables: Vector[SnapshotTable])
+
 /**
  * Files of one table that a transaction brings back.
  *
@@ -64,11 +72,7 @@ final class Snapshots private[commit] (
     timeline.id
     for (old <- timeline.snapshots.find(name))
       if (old.isExpired(now)) drop(old) else throw exists(request.name)
-    val view = helping.all()._2
-    val at = request.asOf.fold(ReadPoint(view.finished, view.snapshot, now))(
-      AsOf.point(_, timeline, view.finished, now)
-    )
-    val (missing, tables) = pinned(at).partitionMap(identity)
+    val DatabaseState(at, missing, tables) = state(request.asOf, helping.all()._2)
     val snapshot = NamedSnapshot(
       name,
       ids.nextHex(),
@@ -96,6 +100,22 @@ final class Snapshots private[commit] (
       )
     }
     snapshot
+  }
+
+  /**
+   * The versions of all tables at a point, or now. Finishes nothing.
+   *
+   * Conditions: LAKESTEP_AS_OF_NOT_FOUND, LAKESTEP_NO_SUCH_SNAPSHOT.
+   */
+  private[lakestep] def state(asOf: Option[AsOf]): DatabaseState = state(asOf, timeline.refresh())
+
+  private def state(asOf: Option[AsOf], view: TimelineView): DatabaseState = {
+    val now = clock.nowMs()
+    val at = asOf.fold(ReadPoint(view.finished, view.snapshot, now))(
+      AsOf.point(_, timeline, view.finished, now)
+    )
+    val (missing, tables) = pinned(at).partitionMap(identity)
+    DatabaseState(at, missing, tables)
   }
 
   /**

@@ -5,14 +5,18 @@ import java.nio.charset.StandardCharsets.UTF_8
 import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
-import io.lakestep.Errors
+import io.lakestep.{Errors, Json}
 import io.lakestep.storage.ObjectStore
 
 /** A commit file of a log, as a listing shows it. */
 final case class ListedCommit(version: Long, sizeBytes: Long, modifiedMs: Long)
 
-/** A commit of a log. */
-final case class LogCommit(version: Long, actions: Vector[Action]) {
+/**
+ * A commit of a log.
+ *
+ * @param hash BLAKE3 of its file, known of what has a mark and was read from a slot, or put there
+ */
+final case class LogCommit(version: Long, actions: Vector[Action], hash: Option[String] = None) {
   lazy val info: Option[CommitInfo] = actions.collectFirst { case c: CommitInfo => c }
   lazy val mark: Option[CommitMark] = info.flatMap(_.mark)
   lazy val files: Vector[FileAction] = actions.collect { case f: FileAction => f }
@@ -103,7 +107,8 @@ final class TableLog(store: ObjectStore, val table: TableRef) {
   /** The commit in a slot, or nothing when the slot is empty. Condition: LAKESTEP_LOG_CORRUPT. */
   def read(version: Long): Option[LogCommit] =
     store.get(table.slot(version)).map { bytes =>
-      LogCommit(version, parse(table.slot(version), bytes))
+      val commit = LogCommit(version, parse(table.slot(version), bytes))
+      if (commit.mark.isDefined) commit.copy(hash = Some(Json.blake3(bytes))) else commit
     }
 
   /** The in-commit timestamp of a commit, where it has one. */
@@ -129,5 +134,5 @@ object TableLog {
     }
 
   def text(actions: Seq[Action]): Array[Byte] =
-    actions.map(a => io.lakestep.Json.text(a.node)).mkString("", "\n", "\n").getBytes(UTF_8)
+    actions.map(a => Json.text(a.node)).mkString("", "\n", "\n").getBytes(UTF_8)
 }

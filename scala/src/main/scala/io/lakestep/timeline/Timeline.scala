@@ -32,7 +32,8 @@ final class Timeline(
     protected val atOnce: AtOnce = AtOnce.OneByOne)
     extends RequestedFiles
     with NameFiles
-    with OldEntries {
+    with OldEntries
+    with EveryEntry {
   import OldEntries.Most
   import Timeline._
 
@@ -183,7 +184,7 @@ final class Timeline(
     }
   }
 
-  private def readEntry(number: Long): Option[EntryStatus] = {
+  protected def readEntry(number: Long): Option[EntryStatus] = {
     val file = entryFile(number)
     store.get(file).map { bytes =>
       val entry = TimelineCodec.decodeEntry(file, bytes)

@@ -113,6 +113,7 @@ object TimelineCodec {
         val slots = tables.addArray()
         versions.foreach(v => slots.add(v))
       }
+      if (c.commitHashes.exists(_.nonEmpty)) texts(node.putArray("commitHashes"), c.commitHashes)
       node
     case a: Aborting =>
       val node = outcomeHead("aborting", a.number, a.entryHash, a.timeMs)
@@ -123,7 +124,9 @@ object TimelineCodec {
     val f = StrictFields.parse(file, content)
     val (number, hash, time) = (f.long("number"), f.string("entryHash"), f.long("timeMs"))
     f.string("outcome") match {
-      case "completed" => Completed(number, hash, time, f.longLists("slots"))
+      case "completed" =>
+        val hashes = f.optStrings("commitHashes").getOrElse(Vector.empty)
+        Completed(number, hash, time, f.longLists("slots"), hashes)
       case "aborting" => Aborting(number, hash, time, conflict(f.child("conflict")))
       case other => throw StrictFields.corrupt(file, s"its outcome is $other")
     }

@@ -166,12 +166,19 @@ sealed trait Outcome {
   def timeMs: Long
 }
 
-/** Every table holds every commit of the entry; `slots` are the versions of table by table. */
+/**
+ * Every table holds every commit of the entry.
+ *
+ * @param slots the versions, table by table
+ * @param commitHashes BLAKE3 of the commit file in each of them, one after another, empty where it is not
+ *   known; nothing depends on it
+ */
 final case class Completed(
     number: Long,
     entryHash: String,
     timeMs: Long,
-    slots: Vector[Vector[Long]])
+    slots: Vector[Vector[Long]],
+    commitHashes: Vector[String] = Vector.empty)
     extends Outcome
 
 /** A conflict was met between order point and publish: the entry is being rolled back. */

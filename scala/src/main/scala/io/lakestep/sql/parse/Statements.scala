@@ -17,7 +17,7 @@ import io.lakestep.sql.command.{
   DescribeTransaction, DropSnapshot, ExplainConflict, ForgetBatchKeys, Recover, ReleaseSavepoint,
   Restore, Revert, RollbackToSavepoint, RollbackTransaction, SetSavepoint, SetTransaction,
   ShowAssertions, ShowDroppedTables, ShowSnapshots, ShowTimeline, ShowTransactions, UndropTable,
-  VacuumDroppedTables, VacuumTransactions
+  VacuumDroppedTables, VacuumTransactions, VerifyDatabase
 }
 import io.lakestep.sql.parser.{LakestepSqlBaseVisitor, LakestepSqlLexer, LakestepSqlParser}
 import io.lakestep.sql.parser.LakestepSqlParser._
@@ -206,6 +206,9 @@ private[sql] object Statements {
       Ours(DropSnapshot(snapshot(ctx.name), ifExists = ctx.EXISTS != null))
 
     override def visitShowSnapshots(ctx: ShowSnapshotsContext): ParsedText = Ours(ShowSnapshots())
+
+    override def visitVerifyDatabase(ctx: VerifyDatabaseContext): ParsedText =
+      Ours(VerifyDatabase(Option(ctx.asOf).map(asOf)))
 
     override def visitRevertTransaction(ctx: RevertTransactionContext): ParsedText =
       Ours(Revert(text(ctx.id), modes(ctx.undoModes)))

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.delta.lakestep
 
+import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.{FileStatus, Path}
@@ -10,6 +11,11 @@ import org.apache.spark.sql.delta.actions.{AddFile, DeletionVectorDescriptor}
 import org.apache.spark.sql.delta.util.DeltaFileOperations
 
 import io.lakestep.log.LogFileName
+
+/** How many bytes a file has, or at least has. */
+final case class FileSize(path: String, bytes: Long, isLeast: Boolean) {
+  def fits(size: Long): Boolean = if (isLeast) size >= bytes else size == bytes
+}
 
 /** The files of one version of a table: those of the log that it is read from, and those with its rows. */
 object VersionFiles extends Logging {
@@ -65,6 +71,31 @@ object VersionFiles extends Logging {
         ).toDF("path", "bytes")
       }
     }
+
+  /**
+   * The files of a version, as `data` has them, with the bytes that they have; of those with deletion
+   * vectors with the bytes that they have at least. None where the version cannot be read there.
+   */
+  def sizes(
+      session: SparkSession,
+      table: Path,
+      version: Long,
+      base: String): Option[Iterator[FileSize]] = session.withActive {
+    val snapshot = DeltaLog.forTable(session, table).update()
+    Option.when(snapshot.version == version) {
+      snapshot.allFiles.toLocalIterator().asScala.flatMap { file =>
+        val path = DeltaFileOperations.absolutePath(base, file.path).toString
+        val vector = Option(file.deletionVector).filter(_.isOnDisk).map { v =>
+          val end = v.offset.getOrElse(0).toLong + v.sizeInBytes + AroundVector
+          FileSize(v.absolutePath(new Path(base)).toString, end, isLeast = true)
+        }
+        FileSize(path, file.size, isLeast = false) +: vector.toSeq
+      }
+    }
+  }
+
+  /** Before a deletion vector stands its size, after it its checksum. */
+  private val AroundVector = 8
 
   /** The data files that were removed since a time, as `data` has them, as far as the table still tells. */
   def removed(session: SparkSession, table: Path, sinceMs: Long, base: String): DataFrame =

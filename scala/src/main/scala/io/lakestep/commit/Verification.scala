@@ -1,0 +1,253 @@
+package io.lakestep.commit
+
+import scala.collection.mutable
+import scala.util.control.NonFatal
+
+import io.lakestep.LakestepException
+import io.lakestep.log.{CommitMark, LogCommit, LogTail, MarkKind, TableRef}
+import io.lakestep.timeline.{CommitEntry, Completed, EntryStatus, EntryTable, ReadEntry, RolledBack}
+
+/**
+ * One thing that a verification has looked at.
+ *
+ * @param what the file, or what else was looked at
+ * @param nextStep what to do; empty where there is nothing to do
+ */
+final case class VerificationFinding(
+    severity: Severity,
+    what: String,
+    text: String,
+    nextStep: String = "")
+
+/** How bad a finding is. */
+sealed abstract class Severity(val text: String)
+
+object Severity {
+  case object Ok extends Severity("ok")
+
+  /** What could not be checked, or is going on. */
+  case object Note extends Severity("note")
+  case object Problem extends Severity("problem")
+}
+
+/**
+ * Whether the timeline is whole, and the commits of its entries stand in the logs of their tables. It
+ * proves order and content, not who wrote them: who changes a file and all that hold its hash is not found.
+ * Each is used once.
+ */
+final class Verification private[commit] (env: Environment) {
+  import env.timeline
+  import Verification._
+
+  /** Reads every entry, its end, and each commit that it has put. */
+  def entries(): Vector[VerificationFinding] = {
+    val last = if (timeline.existingId.isEmpty) 0L else timeline.newestKnown()
+    val logs = mutable.Map.empty[TableRef, Log]
+    val damaged = timeline.everyEntry(last).flatMap { entry =>
+      entry.damage.map(damage) ++ inFlight(entry) ++ commits(entry, logs)
+    }.toVector
+    val found = damaged ++ logs.toVector.sortBy(_._1.uri)
+      .flatMap { case (table, log) => strays(table, log) ++ untold(table, log) }
+    if (found.exists(_.severity == Severity.Problem)) found
+    else found :+ VerificationFinding(
+      Severity.Ok,
+      timeline.root,
+      s"Entries 1 to $last: none is missing, each holds the hash of the one before, and each end is " +
+        s"that of its entry. ${logs.values.map(_.seen.size).sum} commits in ${logs.size} tables are " +
+        "those of their entries."
+    )
+  }
+
+  private def inFlight(entry: ReadEntry): Option[VerificationFinding] =
+    entry.status.filter(s => !s.isFinished && entry.damage.isEmpty).map { _ =>
+      VerificationFinding(
+        Severity.Note,
+        s"entry ${entry.number}",
+        "It is in flight: its client is at work, or has died.",
+        "If its client has died: RECOVER."
+      )
+    }
+
+  private def commits(
+      read: ReadEntry,
+      logs: mutable.Map[TableRef, Log]): Vector[VerificationFinding] =
+    read.status.toVector.flatMap { status =>
+      status.entry match {
+        case entry: CommitEntry =>
+          if (status.outcome.exists(_.isInstanceOf[Completed])) completed += entry.number
+          val misfits = misfit(entry, status)
+          val slots = if (misfits.isEmpty) slotsOf(entry, status) else Vector.empty
+          slots.map(_.table.path).distinct.filterNot(logs.contains)
+            .foreach(path => logs(path) = listed(path))
+          val looked = env.inParallel(slots)(slot => slot -> checked(slot, logs(slot.table.path)))
+          misfits ++ looked.flatMap { case (slot, told) =>
+            val log = logs(slot.table.path)
+            log.slots += slot.version
+            told match {
+              case Told.Fine => log.seen += slot.version; None
+              case Told.Untold(why) =>
+                log.untold(why) = log.untold.getOrElse(why, Vector()) :+ slot.entry; None
+              case Told.Wrong(why) => Some(problem(slot.table.path.slot(slot.version), why))
+            }
+          }
+        case _ => Vector.empty
+      }
+    }
+
+  private val completed = mutable.Set.empty[Long]
+
+  private def listed(table: TableRef): Log =
+    try new Log(Bindings.read(env.stores, table).map(_.log), env.log(table).tail(0))
+    catch { case NonFatal(_) => new Log(None, LogTail(0, Vector.empty, Vector.empty)) }
+
+  /** The table may have been dropped, or its log cleaned up, since it was listed. */
+  private def checked(slot: Slot, log: Log): Told = look(slot, log) match {
+    case _: Told.Wrong => look(slot, listed(slot.table.path))
+    case told => told
+  }
+
+  private def look(slot: Slot, log: Log): Told =
+    if (log.tail.head.isEmpty) Told.Untold("The table is gone.")
+    else if (!log.id.contains(slot.table.log)) Told.Untold("Another table is at this path.")
+    else
+      try env.log(slot.table.path).read(slot.version).fold(absent(slot, log))(judge(slot, log, _))
+      catch { case e: LakestepException => Told.Wrong(e.getMessage) }
+
+  private def absent(slot: Slot, log: Log): Told =
+    if (log.tail.hasCheckpointFrom(slot.version)) Told.Untold("The log was cleaned up.")
+    else Told.Wrong(s"It is missing: entry ${slot.entry} has put it, and no checkpoint covers it.")
+
+  private def judge(slot: Slot, log: Log, commit: LogCommit): Told = {
+    def isOf(mark: CommitMark) = mark.isOf(timeline.id, slot.entry, slot.index) &&
+      slot.kinds(mark.kind) && slot.part.forall(_ == mark.part)
+    val isWhole = (slot.table.base + 1 until slot.version).forall(log.tail.slot(_).isDefined)
+    if (!commit.mark.exists(isOf))
+      // A slot that was named after a clean-up may be a later one.
+      if (isWhole) Told.Wrong(s"It is not the commit that entry ${slot.entry} has put there.")
+      else Told.Untold("The log was cleaned up.")
+    else if (slot.hash.isEmpty || commit.hash.contains(slot.hash)) Told.Fine
+    else
+      Told.Wrong(s"It was changed: the outcome of entry ${slot.entry} holds another hash of it.")
+  }
+
+  /**
+   * Commits that say they are of an entry, and are not. What a checkpoint covers is left out: nobody reads
+   * it, and a client that was suspended during a log clean-up may have put it.
+   */
+  private def strays(table: TableRef, log: Log): Vector[VerificationFinding] = for {
+    listed <- log.tail.slots
+    version = listed.version
+    if !log.slots(version) && !log.tail.hasCheckpointFrom(version)
+    mark <- markOf(table, version)
+    if mark.timeline == timeline.id && (completed(mark.entry) || timeline.isMissing(mark.entry))
+  } yield problem(
+    table.slot(version),
+    s"It says it is of entry ${mark.entry}, which has not put it."
+  )
+
+  private def markOf(table: TableRef, version: Long): Option[CommitMark] =
+    try env.log(table).read(version).flatMap(_.mark)
+    catch { case _: LakestepException => None }
+
+  private def untold(table: TableRef, log: Log): Iterable[VerificationFinding] =
+    log.untold.map { case (why, entries) =>
+      val named =
+        if (entries.distinct.size == 1) s"entry ${entries.head}"
+        else s"${entries.distinct.size} entries, ${entries.min} to ${entries.max},"
+      VerificationFinding(
+        Severity.Note,
+        table.uri,
+        s"$why The commits of $named cannot be checked."
+      )
+    }
+
+  /** What no client would have put. */
+  private def misfit(entry: CommitEntry, status: EntryStatus): Vector[VerificationFinding] = {
+    val wrong = (status.outcome, status.rolledBack) match {
+      case (Some(c: Completed), _) =>
+        c.slots.size != entry.tables.size || entry.tables.zip(c.slots).exists { case (t, slots) =>
+          val all = t.base +: slots
+          slots.size > t.commits || all.zip(all.drop(1)).exists { case (a, b) => b <= a }
+        }
+      case (_, Some(end)) => end.tables.size != entry.tables.size
+      case _ => false
+    }
+    if (!wrong) Vector.empty
+    else
+      Vector(problem(timeline.outcomeFile(entry.number), "It cannot be the end of its entry."))
+  }
+
+  private def slotsOf(entry: CommitEntry, status: EntryStatus): Vector[Slot] =
+    (status.outcome, status.rolledBack) match {
+      case (Some(c: Completed), _) =>
+        val hashes = if (c.commitHashes.size == c.slots.map(_.size).sum) c.commitHashes.iterator
+        else Iterator.continually("")
+        entry.tables.zipWithIndex.zip(c.slots).flatMap { case ((table, index), versions) =>
+          val parts = Option.when(versions.size == table.commits)(table.first to table.parts)
+          versions.zipWithIndex.map { case (version, i) =>
+            val part = parts.map(_(i))
+            val kinds: Set[MarkKind] = part match {
+              case Some(0) => Set(MarkKind.Reserve)
+              case Some(_) => Set(MarkKind.Publish)
+              case None => Set(MarkKind.Reserve, MarkKind.Publish)
+            }
+            Slot(entry.number, index, table, version, kinds, part, hashes.next())
+          }
+        }
+      case (_, Some(RolledBack(_, _, _, ends))) =>
+        for {
+          ((table, index), end) <- entry.tables.zipWithIndex.zip(ends)
+          version <- end.version if end.how != "gone"
+        } yield Slot(
+          entry.number,
+          index,
+          table,
+          version,
+          Set(MarkKind.Undo, MarkKind.Close),
+          None,
+          ""
+        )
+      case _ => Vector.empty
+    }
+}
+
+private object Verification {
+
+  /** A commit that an entry has put; its part and its hash may be unknown. */
+  private final case class Slot(
+      entry: Long,
+      index: Int,
+      table: EntryTable,
+      version: Long,
+      kinds: Set[MarkKind],
+      part: Option[Int],
+      hash: String)
+
+  /** The log of a table as it was listed, and what was found of it. */
+  private final class Log(val id: Option[String], val tail: LogTail) {
+    val slots: mutable.Set[Long] = mutable.Set.empty
+    val seen: mutable.Set[Long] = mutable.Set.empty
+    val untold: mutable.Map[String, Vector[Long]] = mutable.LinkedHashMap.empty
+  }
+
+  private sealed trait Told
+  private object Told {
+    case object Fine extends Told
+    final case class Untold(why: String) extends Told
+    final case class Wrong(why: String) extends Told
+  }
+
+  private def problem(file: String, why: String) = VerificationFinding(
+    Severity.Problem,
+    file,
+    why,
+    "Restore the table together with the timeline; see LAKESTEP_TABLE_OVERWRITTEN."
+  )
+
+  private def damage(error: LakestepException) = VerificationFinding(
+    Severity.Problem,
+    error.getMessageParameters.getOrDefault("file", ""),
+    error.getMessage,
+    "Restore the file from a backup. Do not edit or delete files of a timeline."
+  )
+}

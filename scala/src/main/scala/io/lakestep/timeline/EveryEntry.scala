@@ -1,0 +1,74 @@
+package io.lakestep.timeline
+
+import scala.util.control.NonFatal
+
+import io.lakestep.{Errors, LakestepException}
+import io.lakestep.storage.ObjectStore
+
+/**
+ * An entry as its own files say, whatever others hold.
+ *
+ * @param status none where it cannot be read
+ * @param damage what is wrong with its files, or with the hash of the entry before that it holds
+ */
+final case class ReadEntry(
+    number: Long,
+    status: Option[EntryStatus],
+    damage: Vector[LakestepException])
+
+/** Reads every entry by its own file: nothing is taken from memory, a checkpoint or a pack. */
+private[timeline] trait EveryEntry {
+  protected def store: ObjectStore
+  protected def atOnce: AtOnce
+  def root: String
+  def entryFile(number: Long): String
+  def known: TimelineView
+  def requested(): Vector[Requested]
+  protected def readEntry(number: Long): Option[EntryStatus]
+  protected def withEnd(status: EntryStatus): EntryStatus
+  protected def checkpoint(fits: TimelineSnapshot => Boolean): Option[TimelineSnapshot]
+
+  /** The newest number of which any file, an open transaction or this process knows. */
+  def newestKnown(): Long = {
+    val files = store.list(s"$root/timeline", "0").map(_.name.take(20))
+    val numbers = files.filter(_.forall(_.isDigit)).map(_.toLong)
+    val others = requested().map(_.snapshot) ++ checkpoint(_ => true).map(_.number)
+    (numbers ++ others :+ known.next - 1).max
+  }
+
+  def isMissing(number: Long): Boolean = !store.exists(entryFile(number))
+
+  /** The entries from the first one on, in order. */
+  def everyEntry(last: Long): Iterator[ReadEntry] =
+    (TimelineEntry.First to last).iterator.grouped(OldEntries.Most)
+      .flatMap(numbers => atOnce(numbers.toVector)(read))
+      .scanLeft(Option.empty[ReadEntry])((before, entry) => Some(linked(before, entry))).flatten
+
+  private def read(number: Long): ReadEntry =
+    try readEntry(number) match {
+        case None =>
+          ReadEntry(number, None, Vector(StrictFields.corrupt(entryFile(number), "it is missing")))
+        case Some(status) =>
+          try ReadEntry(number, Some(withEnd(status)), Vector.empty)
+          catch { case NonFatal(e) => ReadEntry(number, Some(status), Vector(told(number, e))) }
+      }
+    catch { case NonFatal(e) => ReadEntry(number, None, Vector(told(number, e))) }
+
+  private def told(number: Long, cause: Throwable): LakestepException = cause match {
+    case e: LakestepException => e
+    case e =>
+      val reason = String.valueOf(e.getMessage)
+      Errors.caused("LAKESTEP_TIMELINE_CORRUPT", e, "file" -> entryFile(number), "reason" -> reason)
+  }
+
+  private def linked(before: Option[ReadEntry], entry: ReadEntry): ReadEntry = {
+    val previous = before.fold(Option(""))(_.status.map(_.hash))
+    val held = entry.status.map(_.entry.previousHash)
+    if (previous.isEmpty || held.isEmpty || previous == held) entry
+    else {
+      val reason =
+        "the hash that it holds is not that of the entry before: one of the two was changed"
+      entry.copy(damage = StrictFields.corrupt(entryFile(entry.number), reason) +: entry.damage)
+    }
+  }
+}
