@@ -32,8 +32,8 @@ final class Database private[lakestep] (
     new Environment(timeline, stores, states, vectors, clock, ids, observer, options, safeguards)
   private val bindings =
     new Bindings(stores, () => timeline.existingId, ids, observer, safeguards, env.keep(_))
-  private val lateNames = new LateNames(env)
-  private val names = new Names(env, lateNames)
+  private val lateNames: LateNames = new LateNames(env, names(_, _, _))
+  private lazy val names: Names = new Names(env, lateNames)
   private val finish = new Finish(env, names)
   private val pins = new Pins(env, bindings)
   private val droppedVacuum = new DroppedVacuum(env)

@@ -15,8 +15,12 @@ import io.lakestep.timeline.{
  * Step 14 (g): a client that makes names of an entry and sleeps may change them when others have made
  * them, and changed them again. It finds that out, and puts right what it has done; for one that died
  * then RECOVER does, which finds its MAKING file.
+ *
+ * @param make makes the names of an entry, given with its hash, for who has these MAKINGs already
  */
-private[commit] final class LateNames(env: Environment) {
+private[commit] final class LateNames(
+    env: Environment,
+    make: (CommitEntry, String, Set[Making]) => Unit) {
   import LateNames._
   import env.{timeline, clock, ids, options, safeguards}
 
@@ -43,8 +47,8 @@ private[commit] final class LateNames(env: Environment) {
     if (!failed.remove(making.number, making)) quietly(timeline.deleteMaking(making))
 
   /** Whether a client may be at work on a name that this entry changes, or have died there. */
-  def isOver(entry: CommitEntry, mine: Making): Boolean =
-    underWay(entry.names.map(_.key).toSet, Set(mine)).exists(_ != entry.number)
+  def isOver(entry: CommitEntry, mine: Set[Making]): Boolean =
+    underWay(entry.names.map(_.key).toSet, mine).exists(_ != entry.number)
 
   /** The entries with such names that others may be at work on. */
   private def underWay(keys: Set[NameKey], mine: Set[Making]): Vector[Long] =
@@ -84,8 +88,8 @@ private[commit] final class LateNames(env: Environment) {
    *
    * @param tell why a table is another one
    */
-  def safely(entry: CommitEntry, mine: Making, tell: Throwable => Unit): CommitEntry = {
-    val atRisk = dropped(Vector(entry), Set(mine))
+  def safely(entry: CommitEntry, mine: Set[Making], tell: Throwable => Unit): CommitEntry = {
+    val atRisk = dropped(Vector(entry), mine)
     for (c <- entry.names; made <- c.after if atRisk(c.key)) {
       if (made.kind == NamedObject.Schema)
         throw new Catalogs.NothingChanged(
@@ -133,32 +137,40 @@ private[commit] final class LateNames(env: Environment) {
    */
   def apply(left: Making, hash: String, isOwn: Boolean): Unit = if (safeguards.repairsNames) {
     val mine = put(left.number, hash)
+    val awake = Set(mine) ++ Some(left).filter(_ => isOwn)
     val entries = over(left.number)
-    val atRisk = dropped(entries, Set(mine) ++ Some(left).filter(_ => isOwn))
+    val atRisk = dropped(entries, awake)
     options.catalogs.repair(entries, atRisk, left, mine)
       .foreach(e => env.tell(TransactionEvent.CatalogBehind(entries.head, e)))
+    // What was changed here may have been made of an entry that nobody has noted to be made.
+    if (safeguards.makesWhatIsOpen)
+      for (status <- completed(left.number).filterNot(isMade)) status.entry match {
+        case c: CommitEntry => make(c, status.hash, awake)
+        case _ =>
+      }
     // Others may have gone on, and this may be late now.
     if (over(left.number).size > entries.size) apply(mine, hash, isOwn = true)
     end(mine)
   }
 
   /** An entry, and later ones over its names that have been made. */
-  private def over(number: Long): Vector[CommitEntry] = {
+  private def over(number: Long): Vector[CommitEntry] =
+    completed(number).filter(isMade).map(_.entry).collect { case c: CommitEntry => c }
+
+  /** An entry, and later ones over its names, of those that are completed. */
+  private def completed(number: Long): Vector[EntryStatus] = {
     val view = timeline.refresh()
     val first = timeline.status(number)
     val later = if (view.lastNames <= number) Iterator.empty else timeline.since(number)
     val keys = first.names.map(_.key).toSet
-    def isMade(entry: CommitEntry) = {
-      val names = timeline.known.snapshot.names
-      val isKnown = entry.number <= view.finished && !names.unapplied.contains(entry.number)
-      isKnown || timeline.isApplied(entry.number)
-    }
-    (Iterator(first) ++ later).map(_.entry).collect {
-      case c: CommitEntry
-          if c.names.exists(n => keys(n.key)) && timeline.status(c.number).isCompleted &&
-            isMade(c) =>
-        c
-    }.toVector
+    (Iterator(first) ++ later).filter(_.names.exists(n => keys(n.key)))
+      .map(s => timeline.status(s.entry.number)).filter(_.isCompleted).toVector
+  }
+
+  private def isMade(status: EntryStatus): Boolean = {
+    val (number, view) = (status.entry.number, timeline.known)
+    val isKnown = number <= view.finished && !view.snapshot.names.unapplied.contains(number)
+    isKnown || timeline.isApplied(number)
   }
 
   /**

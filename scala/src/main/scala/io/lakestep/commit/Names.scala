@@ -198,23 +198,26 @@ private[commit] final class Names(env: Environment, late: LateNames) {
   /**
    * Makes what an entry holds, once, and after what earlier entries have made of its names. Never
    * throws: the transaction is committed, whatever becomes of this.
+   *
+   * @param own MAKINGs of who calls this, which wait for it
    */
-  def apply(entry: CommitEntry, hash: String): Unit =
-    if (entry.names.nonEmpty && isNext(entry)) make(entry, hash)
+  def apply(entry: CommitEntry, hash: String, own: Set[Making] = Set.empty): Unit =
+    if (entry.names.nonEmpty && isNext(entry)) make(entry, hash, own)
 
-  private def make(entry: CommitEntry, hash: String): Unit = {
+  private def make(entry: CommitEntry, hash: String, own: Set[Making] = Set.empty): Unit = {
     // What is not known to be ours now may seem to be, once it answers.
     val isAllOurs = metastores(entry.names).forall(options.catalogs.has(_))
     // Nobody else would look for what is left: without this file, nothing is made.
     for (making <- quietly(entry)(late.begin(entry.number, hash)))
-      if (isMade(entry)) late.end(making) else make(entry, hash, isAllOurs, making)
+      if (isMade(entry)) late.end(making) else make(entry, hash, isAllOurs, making, own)
   }
 
   private def make(
       entry: CommitEntry,
       hash: String,
       isAllOurs: Boolean,
-      making: Making): Unit = {
+      making: Making,
+      own: Set[Making]): Unit = {
     env.observer.beforeNames(entry)
     val made = trying {
       case unchanged: Catalogs.NothingChanged =>
@@ -223,12 +226,12 @@ private[commit] final class Names(env: Environment, late: LateNames) {
       case e =>
         behind(entry, e)
         late.fail(making)
-    }(options.catalogs(late.safely(entry, making, behind(entry, _)), making))
+    }(options.catalogs(late.safely(entry, own + making, behind(entry, _)), making))
     made.toVector.flatten.foreach(behind(entry, _))
     env.observer.namesMade(entry)
     // What seems to be somebody else's may be what a late client has made.
     val isWrong = made.exists(_.exists(isTaken)) &&
-      !quietly(entry)(late.isOver(entry, making)).contains(false)
+      !quietly(entry)(late.isOver(entry, own + making)).contains(false)
     def isFirst = isAllOurs && safeguards.notesNames &&
       timeline.putApplied(entry.number, hash, clock.nowMs())
     if (isWrong) late.end(making)

@@ -40,6 +40,8 @@ package io.lakestep.commit
  *   the rows of a transaction, and not its names
  * @param checksBatches looking before the order point for who has applied the same batch: it is applied twice
  * @param repairsNames putting right what a late client has made of names: they stay wrong
+ * @param makesWhatIsOpen making, then, what nobody has noted to be made: it may have been made before, and is
+ *   undone for good
  * @param distrustsNames looking whether a late client has left what a transaction found under a name: what
  *   the transaction makes of it is taken for somebody else's when the name is right again
  * @param detachesNames making tables external whose names a late client may be about to drop: the metastore
@@ -81,6 +83,7 @@ private[lakestep] final case class Safeguards(
     readsRowsWithNames: Boolean = true,
     checksBatches: Boolean = true,
     repairsNames: Boolean = true,
+    makesWhatIsOpen: Boolean = true,
     distrustsNames: Boolean = true,
     detachesNames: Boolean = true)
 

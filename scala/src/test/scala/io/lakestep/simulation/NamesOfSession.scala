@@ -281,7 +281,7 @@ object NamesOfSession {
     ()
   }
 
-  private def SetUp = new Applying(0, _ => None, wasNoted = false)
+  private def SetUp = new Applying(0, 0, _ => None, wasNoted = false)
 
   /** A client without Lakestep that changes one name in a metastore. */
   def foreign(

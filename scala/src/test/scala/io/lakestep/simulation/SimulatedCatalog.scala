@@ -38,7 +38,8 @@ final class SimulatedCatalog(
     val (number, wanted) =
       (entries.head.number, entries.flatMap(_.names).map(c => c.key -> c.after).toMap)
     val actor = world.scheduler.running
-    working(actor) = new Applying(number, wanted.get, isRepair || world.isApplied(number))
+    val last = entries.last.number
+    working(actor) = new Applying(number, last, wanted.get, isRepair || world.isApplied(number))
     try work
     finally working -= actor
   }

@@ -109,7 +109,11 @@ final class SimulatedMetastore(world: World, val id: String) {
       case Some(there) =>
         if (there.tableType == CatalogTableType.MANAGED) moves(there, key(from), key(to), by)
         val moved = there.copy(identifier = TableIdentifier(to.name, Some(to.schema)))
-        put(key(from), None, by).orElse(put(key(to), Some(moved), by))
+        val wasLate = madeLate(key(from))
+        val failed = put(key(from), None, by).orElse(put(key(to), Some(moved), by))
+        // Who has set it aside may give it its name back.
+        if (wasLate) madeLate += key(to)
+        failed
     }
 
   def putSchema(
@@ -152,7 +156,11 @@ final class SimulatedMetastore(world: World, val id: String) {
   private def changed(key: NameKey, by: Option[Applying], now: Option[NamedObject]): Unit = {
     def isMade(applying: Applying) = applying.wanted(key).exists(NamedObject.areSame(now, _))
     val isWrong = by.forall { a =>
-      isOvertaken(a) || a.met.get(key).exists(_ != changesOf(key)) && !isMade(a)
+      isOvertaken(a) || isBehind(
+        key,
+        a,
+        now
+      ) || a.met.get(key).exists(_ != changesOf(key)) && !isMade(a)
     }
     if (isWrong) {
       world.counts.event(if (by.isEmpty) "foreign change of a name" else "late change of a name")
@@ -166,16 +174,24 @@ final class SimulatedMetastore(world: World, val id: String) {
   }
 
   private def isOvertaken(by: Applying) = world.isApplied(by.entry) && !by.wasNoted
+
+  /** Whether it puts something right by entries of which a later one is completed by now. */
+  private def isBehind(key: NameKey, by: Applying, now: Option[NamedObject]) = by.wasNoted && {
+    val later = world.completedAfter(by.last).flatMap(_.names).filter(_.key == key)
+    later.lastOption.exists(c => !NamedObject.areSame(c.after, now))
+  }
 }
 
 /**
  * What a client knows that makes what an entry says.
  *
+ * @param last the newest one of which it knows, where it puts right what an earlier one says
  * @param wanted what a name is to stand for
  * @param wasNoted whether it was noted before that the work is done
  */
 final class Applying(
     val entry: Long,
+    val last: Long,
     val wanted: NameKey => Option[Option[NamedObject]],
     val wasNoted: Boolean,
     original: Option[Applying] = None) {
@@ -193,7 +209,7 @@ final class Applying(
 
   /** As it is now; what is told to the copy is told to this, too. */
   def copied: Applying = {
-    val copy = new Applying(entry, wanted, wasNoted, Some(this))
+    val copy = new Applying(entry, last, wanted, wasNoted, Some(this))
     copy.seen ++= seen
     copy
   }

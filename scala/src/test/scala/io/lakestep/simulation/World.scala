@@ -6,6 +6,8 @@ import scala.collection.mutable
 
 import org.apache.hadoop.conf.Configuration
 
+import io.lakestep.timeline.{CommitEntry, Completed, TimelineCodec}
+
 /** Everything of one history: the store, the schedule, the tables and what was seen. */
 final class World(
     val seed: Long,
@@ -43,6 +45,18 @@ final class World(
   /** Whether it is noted that what an entry has made of names is in the metastores. */
   def isApplied(entry: Long): Boolean =
     store.exists(f"${History.MainRoot}/timeline/$entry%020d.applied.json")
+
+  /** The entries after one that have an outcome, in order, as far as they are completed. */
+  def completedAfter(number: Long): Vector[CommitEntry] = {
+    def file(n: Long, kind: String) = f"${History.MainRoot}/timeline/$n%020d$kind.json"
+    Iterator.from(1).map(number + _)
+      .map(n => store.get(file(n, "")).map(TimelineCodec.decodeEntry(file(n, ""), _)))
+      .takeWhile(_.isDefined).flatten.collect { case c: CommitEntry => c }.filter { c =>
+        val outcome = file(c.number, ".outcome")
+        store.get(outcome).map(TimelineCodec.decodeOutcome(outcome, _))
+          .exists(_.isInstanceOf[Completed])
+      }.toVector
+  }
 
   /** The store's own time. */
   def nowMs: Long = World.StartMs + scheduler.step * 7L
