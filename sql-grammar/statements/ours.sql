@@ -272,6 +272,15 @@ DROP SNAPSHOT IF EXISTS `eoy`;
 # show snapshots
 SHOW SNAPSHOTS
 
+# verify database
+VERIFY DATABASE;
+
+# verify database as of version 12
+verify database as of version 12
+
+# verify database as of snapshot eoy
+VERIFY DATABASE AS OF SNAPSHOT eoy
+
 # revert t0123
 REVERT TRANSACTION 't0123'
 

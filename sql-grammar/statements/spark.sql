@@ -90,3 +90,5 @@ RESTORE snapshot TO VERSION AS OF 3
 RESTORE delta.`/lake/t` TO VERSION AS OF 3
 
 SELECT revert, restore, before, keep, dry, run FROM database
+
+SELECT verify FROM verify.database

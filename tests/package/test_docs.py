@@ -47,6 +47,7 @@ SECTIONS = {
     "showAssertions": "SHOW ASSERTIONS",
     "createSnapshot": "CREATE SNAPSHOT, SHOW SNAPSHOTS",
     "showSnapshots": "CREATE SNAPSHOT, SHOW SNAPSHOTS",
+    "verifyDatabase": "VERIFY DATABASE",
     "dropSnapshot": "DROP SNAPSHOT",
     "revertTransaction": "REVERT TRANSACTION",
     "restore": "RESTORE",

@@ -39,6 +39,8 @@ final class Verification private[commit] (env: Environment) {
   import env.timeline
   import Verification._
 
+  private val completed = mutable.Set.empty[Long]
+
   /** Reads every entry, its end, and each commit that it has put. */
   def entries(): Vector[VerificationFinding] = {
     val last = if (timeline.existingId.isEmpty) 0L else timeline.newestKnown()
@@ -47,7 +49,7 @@ final class Verification private[commit] (env: Environment) {
       entry.damage.map(damage) ++ inFlight(entry) ++ commits(entry, logs)
     }.toVector
     val found = damaged ++ logs.toVector.sortBy(_._1.uri)
-      .flatMap { case (table, log) => strays(table, log) ++ untold(table, log) }
+      .flatMap { case (table, log) => strays(table, log, last) ++ untold(table, log) }
     if (found.exists(_.severity == Severity.Problem)) found
     else found :+ VerificationFinding(
       Severity.Ok,
@@ -94,8 +96,6 @@ final class Verification private[commit] (env: Environment) {
       }
     }
 
-  private val completed = mutable.Set.empty[Long]
-
   private def listed(table: TableRef): Log =
     try new Log(Bindings.read(env.stores, table).map(_.log), env.log(table).tail(0))
     catch { case NonFatal(_) => new Log(None, LogTail(0, Vector.empty, Vector.empty)) }
@@ -134,12 +134,15 @@ final class Verification private[commit] (env: Environment) {
    * Commits that say they are of an entry, and are not. What a checkpoint covers is left out: nobody reads
    * it, and a client that was suspended during a log clean-up may have put it.
    */
-  private def strays(table: TableRef, log: Log): Vector[VerificationFinding] = for {
+  private def strays(table: TableRef, log: Log, last: Long): Vector[VerificationFinding] = for {
     listed <- log.tail.slots
     version = listed.version
     if !log.slots(version) && !log.tail.hasCheckpointFrom(version)
     mark <- markOf(table, version)
-    if mark.timeline == timeline.id && (completed(mark.entry) || timeline.isMissing(mark.entry))
+    if mark.timeline == timeline.id &&
+      (completed(
+        mark.entry
+      ) || !(1L to last).contains(mark.entry) && timeline.isMissing(mark.entry))
   } yield problem(
     table.slot(version),
     s"It says it is of entry ${mark.entry}, which has not put it."

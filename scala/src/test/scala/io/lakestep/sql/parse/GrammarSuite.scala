@@ -13,7 +13,7 @@ import io.lakestep.sql.command.{
   AssertStatement, BeginTransaction, BlockEnd, CommitTransaction, CreateSnapshot,
   DescribeTransaction, DropSnapshot, ExplainConflict, ForgetBatchKeys, Recover, ReleaseSavepoint,
   Restore, Revert, RollbackToSavepoint, RollbackTransaction, SetSavepoint, SetTransaction,
-  ShowAssertions, ShowSnapshots, ShowTimeline, ShowTransactions, VacuumTransactions
+  ShowAssertions, ShowSnapshots, ShowTimeline, ShowTransactions, VacuumTransactions, VerifyDatabase
 }
 
 /** The texts of `sql-grammar/statements`, each parsed as its file says. */
@@ -79,6 +79,8 @@ class GrammarSuite extends AnyFunSuite {
         case ParsedText.Ours(DropSnapshot(name, ifExists)) =>
           s"drop snapshot $name${if (ifExists) " if exists" else ""}"
         case ParsedText.Ours(ShowSnapshots()) => "show snapshots"
+        case ParsedText.Ours(VerifyDatabase(asOf)) =>
+          s"verify database${asOf.fold("")(a => s" ${past(a)}")}"
         case ParsedText.Ours(Revert(id, modes)) => s"revert $id${undo(modes)}"
         case ParsedText.Ours(Restore(what, to, modes)) =>
           s"restore $what to ${past(to).stripPrefix("as of ")}${undo(modes)}"
