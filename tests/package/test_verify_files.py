@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,7 +61,7 @@ def test_files_are_those_that_delta_reads(spark, stores, tmp_path, kind):
     write(spark, f"DELETE FROM {name} WHERE p = '50%'", f"INSERT INTO {name} VALUES (9, 'new')")
     spark.sql(f"DELETE FROM {name} WHERE id = 2 AND p = 'plain'")
     files = TableFiles(stores, Place.named(str(path)))
-    needed = files.of(files.newest())
+    needed = newest(files)
     found = {place.path for place in needed}
     vectors = {one for one in found if one.endswith(".bin")}
     names = [one.name for one in (path / "_delta_log").glob("*.checkpoint.*")]
@@ -79,6 +80,12 @@ def test_files_are_those_that_delta_reads(spark, stores, tmp_path, kind):
     # An earlier version, as long as the log tells.
     if not steps:
         assert len(files.of(0)) == 0 and len(files.of(2)) == 4
+
+
+def newest(files):
+    version = files.newest()
+    assert version is not None
+    return files.of(version)
 
 
 def opened(stores, path):
@@ -109,7 +116,7 @@ def test_files_of_a_clone_lie_elsewhere(spark, stores, table, tmp_path):
     source = table("cloned_from")
     spark.sql(f"CREATE TABLE delta.`{tmp_path}/clone` SHALLOW CLONE {source}")
     files = opened(stores, tmp_path / "clone")
-    needed = files.of(files.newest())
+    needed = newest(files)
     assert {Path(place.path).parent for place in needed} == {folder(spark, source)}
     assert files.look_for(needed) == {}
     (first, *_) = needed
@@ -137,10 +144,14 @@ def driver(pool):
     made.kill()
 
 
+class DrivenLake(Lake):
+    session: Any
+
+
 @pytest.fixture
 def lake(tmp_path, driver):
     """Two tables, three entries, a foreign commit."""
-    made = Lake(tmp_path / "lake", 2)
+    made = DrivenLake(tmp_path / "lake", 2)
     session = driver.session(made.root)
     for value in ("one", "two", "three"):
         session.sql("BEGIN", *made.sql(f"UPDATE {{}} SET v = '{value}' WHERE id = 1"), "COMMIT")
@@ -185,7 +196,7 @@ def live(lake, table):
     """The data files of a table now."""
     with Stores() as stores:
         files = opened(stores, Path(lake.tables[table]))
-        return sorted(Path(place.path) for place in files.of(files.newest()))
+        return sorted(Path(place.path) for place in newest(files))
 
 
 def edit(file, old, new):

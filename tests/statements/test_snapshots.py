@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException
 
 import lakestep
-from driver import TIMEOUT_S, at_once
+from driver import TIMEOUT_S, DriverError, at_once
 from lake import Lake
 from process import Died
 from transactions import begin, condition_of, folder, refused, rollback, write
@@ -455,6 +455,63 @@ def test_a_snapshot_and_vacuum_at_once(drivers, tmp_path, first):
     for read in lake.sql("SELECT v FROM {} VERSION AS OF 'snapshot:night' WHERE id = 1"):
         if there:
             assert two.sql(read) == [("then",)]
+
+
+def test_a_vacuum_that_dies_before_it_deletes(drivers, tmp_path):
+    dying, living = drivers(2)
+    lake = Lake(tmp_path, 1)
+    one, two = dying.session(lake.root), living.session(lake.root)
+    for session in (one, two):
+        session.sql("SET spark.databricks.delta.retentionDurationCheck.enabled = false")
+    for value in ("then", "now"):
+        two.sql("BEGIN", *lake.sql(f"UPDATE {{}} SET v = '{value}' WHERE id = 1"), "COMMIT")
+    two.sql("CREATE SNAPSHOT kept AS OF VERSION 1")
+    (vacuum,) = lake.sql("VACUUM {} RETAIN 0 HOURS")
+    with dying.halts("cutPut:1") as halts:
+        running = one.start_sql(vacuum)
+        halts.during(running)
+        assert halts.reached() == "cutPut:1"
+        dying.kill()
+    with pytest.raises(Died):
+        running.result(TIMEOUT_S)
+    (read,) = lake.sql("SELECT v FROM {} VERSION AS OF '{{}}' WHERE id = 1")
+    # Nobody can tell that it has deleted nothing. What there is now is not hit.
+    with pytest.raises(DriverError, match="LAKESTEP_SNAPSHOT_CUT"):
+        two.sql("CREATE SNAPSHOT late AS OF VERSION 1")
+    two.sql("CREATE SNAPSHOT now")
+    for vacuuming in (True, False):
+        assert two.sql(read.format("snapshot:kept")) == [("then",)]
+        assert two.sql(read.format("snapshot:now")) == [("now",)]
+        if vacuuming:
+            two.sql(vacuum)
+
+
+@pytest.mark.parametrize("left", ["all", "folder"])
+def test_a_client_that_dies_while_it_drops_a_snapshot(spark, table, left, alone):
+    """It is dropped once that is noted; copies of logs that are left go with the next VACUUM."""
+    name = table("snap_half_dropped")
+    write(spark, f"INSERT INTO {name} VALUES (3, 'c')")
+    created(spark, "half")
+    kept = folder(spark, name) / "_delta_log/_lakestep/kept"
+    copy = kept.with_name("kept_before")
+    shutil.copytree(kept, copy)
+    spark.sql("DROP SNAPSHOT half")
+    assert not list(kept.glob("*"))
+    shutil.copytree(copy, kept, dirs_exist_ok=True)
+    shutil.rmtree(copy)
+    if left == "folder":
+        for names_the_copy in kept.glob("*.json"):
+            names_the_copy.unlink()
+    assert shown(spark) == {}
+    write(spark, f"DELETE FROM {name} WHERE id = 1")
+    created(spark, "half")
+    assert at(spark, "half", name) == [[2, 3]]
+    for file in kept.rglob("*"):
+        old = file.stat().st_mtime - 30 * 86400
+        os.utime(file, (old, old))
+    spark.sql(f"VACUUM {name} RETAIN 0 HOURS")
+    (there,) = kept.glob("*/")
+    assert at(spark, "half", name) == [[2, 3]] and there.is_dir()
 
 
 def test_of_many_who_create_one_name_one_does(spark, table):

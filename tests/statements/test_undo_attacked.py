@@ -331,6 +331,33 @@ def test_a_driver_that_dies_with_what_it_brings_back(drivers, tmp_path):
 
 
 @pytest.mark.classic
+@pytest.mark.parametrize("step", ["snapshotPut:1", "beforeOrder:1"])
+def test_a_driver_that_dies_before_it_has_brought_anything_back(drivers, tmp_path, step):
+    dying, living = drivers(2)
+    lake = Lake(tmp_path, 2)
+    one, two = dying.session(lake.root), living.session(lake.root)
+    two.sql("SET spark.databricks.delta.retentionDurationCheck.enabled = false")
+    two.sql("BEGIN", *lake.sql("DELETE FROM {} WHERE id = 1"), "COMMIT")
+    ((entry, _, bad, *_),) = two.sql("SHOW TIMELINE LAST 1")
+    with dying.halts(step) as halts:
+        reverting = one.start_sql(f"REVERT TRANSACTION '{bad}'")
+        halts.during(reverting)
+        assert halts.reached() == step
+        dying.kill()
+    with pytest.raises(Died):
+        reverting.result(TIMEOUT_S)
+    reads = lake.sql("SELECT count(*) FROM {} WHERE id = 1")
+    assert [two.sql(read) for read in reads] == [[(0,)]] * 2
+    assert two.sql("SHOW TIMELINE LAST 1")[0][0] == entry
+    # Its hold, which nobody takes for a snapshot, keeps what another one brings back.
+    assert two.sql("SHOW SNAPSHOTS") == []
+    for vacuum in lake.sql("VACUUM {} RETAIN 0 HOURS"):
+        two.sql(vacuum)
+    two.sql(f"REVERT TRANSACTION '{bad}'")
+    assert [two.sql(read) for read in reads] == [[(1,)]] * 2
+
+
+@pytest.mark.classic
 @pytest.mark.parametrize("first", ["revert", "vacuum"])
 def test_a_revert_and_vacuum_at_once(drivers, tmp_path, first):
     """Whoever is held right after its put: the other one, or it itself, knows of both."""
