@@ -10,6 +10,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.catalyst.analysis.NoSuchDatabaseException
 import org.apache.spark.sql.catalyst.catalog.{
   CatalogDatabase, CatalogTable, CatalogTableType, ExternalCatalog
 }
@@ -242,7 +243,14 @@ private[lakestep] final class Metastore(
   private def all(schema: NameKey): Set[String] =
     if (Metastore.schema(catalog, schema.schema).isEmpty) Set.empty
     else
-      (catalog.listTables(schema.schema) ++ catalog.listFunctions(schema.schema, "*")).toSet
+      ifThere {
+        (catalog.listTables(schema.schema) ++ catalog.listFunctions(schema.schema, "*")).toSet
+      }(Set.empty)
+
+  /** A schema may go before what is in it is asked for. */
+  private def ifThere[A](asked: => A)(gone: A): A =
+    try asked
+    catch { case _: NoSuchDatabaseException => gone }
 
   override def namesAt(places: Vector[TableRef]): Map[TableRef, String] = {
     def resolved(location: Path): String =
@@ -252,7 +260,7 @@ private[lakestep] final class Metastore(
     val wanted = places.map(place => place -> resolved(new Path(new URI(place.uri))))
     val named = for {
       schema <- catalog.listDatabases()
-      table <- catalog.getTablesByName(schema, catalog.listTables(schema))
+      table <- ifThere(catalog.getTablesByName(schema, catalog.listTables(schema)))(Nil)
       location <- table.storage.locationUri
     } yield table.identifier.unquotedString -> resolved(new Path(location))
     wanted.flatMap { case (place, path) =>

@@ -12,27 +12,30 @@ import io.lakestep.storage.ObjectStore
  * Nothing depends on one: each can be made again from the entries, and one that is missing, corrupt
  * or not understood is passed over for an older one.
  */
-private[timeline] final class Checkpoints(store: ObjectStore, folder: String) {
+private[timeline] final class Checkpoints(store: ObjectStore, folder: String, atOnce: AtOnce) {
   import Checkpoints._
 
   /** The newest one that is known to be there, or was tried. */
   private val last = new AtomicLong(0L)
 
   /**
-   * The newest one that fits the timeline.
+   * The newest one that fits the timeline, with what is read at once with it.
    *
    * @param hashOf the hash of an entry, as the store has it
+   * @param most none after this number is looked for
    * @param fits whether it is one that is looked for
    */
-  def newest(
-      hashOf: Long => Option[String],
-      fits: TimelineSnapshot => Boolean = _ => true): Option[TimelineSnapshot] = {
+  def newest[A](hashOf: Long => Option[String], most: Long = Long.MaxValue)(
+      fits: TimelineSnapshot => Boolean)(beside: Long => A): Option[(TimelineSnapshot, A)] = {
     val there =
       try numbers
       catch { case NonFatal(_) => Vector.empty }
-    val found = there.reverseIterator.flatMap(read)
-      .find(s => fits(s) && hashOf(s.number).contains(s.hash))
-    found.foreach(s => last.updateAndGet(_.max(s.number)))
+    val found = there.reverseIterator.filter(_ <= most).flatMap { number =>
+      val (snapshot, (hash, more)) =
+        atOnce.both(read(number), atOnce.both(hashOf(number), beside(number)))
+      snapshot.filter(s => fits(s) && hash.contains(s.hash)).map(_ -> more)
+    }.nextOption()
+    found.foreach { case (s, _) => last.updateAndGet(_.max(s.number)) }
     found
   }
 

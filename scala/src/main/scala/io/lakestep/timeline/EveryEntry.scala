@@ -26,13 +26,14 @@ private[timeline] trait EveryEntry {
   def requested(): Vector[Requested]
   protected def readEntry(number: Long): Option[EntryStatus]
   protected def withEnd(status: EntryStatus): EntryStatus
-  protected def checkpoint(fits: TimelineSnapshot => Boolean): Option[TimelineSnapshot]
+  protected def checkpoint(most: Long)(
+      fits: TimelineSnapshot => Boolean): Option[TimelineSnapshot]
 
   /** The newest number of which any file, an open transaction or this process knows. */
   def newestKnown(): Long = {
     val files = store.list(s"$root/timeline", "0").map(_.name.take(20))
     val numbers = files.filter(_.forall(_.isDigit)).map(_.toLong)
-    val others = requested().map(_.snapshot) ++ checkpoint(_ => true).map(_.number)
+    val others = requested().map(_.snapshot) ++ checkpoint(Long.MaxValue)(_ => true).map(_.number)
     (numbers ++ others :+ known.next - 1).max
   }
 

@@ -19,7 +19,8 @@ private[timeline] trait OldEntries {
   protected def checked(status: EntryStatus, previousHash: String): EntryStatus
 
   /** The newest checkpoint that fits. */
-  protected def checkpoint(fits: TimelineSnapshot => Boolean): Option[TimelineSnapshot]
+  protected def checkpoint(most: Long)(
+      fits: TimelineSnapshot => Boolean): Option[TimelineSnapshot]
 
   protected def history: History
 
@@ -88,7 +89,11 @@ private[timeline] trait OldEntries {
     def isGood(s: TimelineSnapshot) = s.timeMs.isDefined && fits(s)
     val view = known
     Seq(view.snapshot, view.milestone).find(isGood)
-      .orElse((checkpoint(isGood) ++ history.newestSnapshot(most)(isGood)).maxByOption(_.number))
+      .orElse {
+        val (checkpointed, packed) =
+          atOnce.both(checkpoint(most)(isGood), history.newestSnapshot(most)(isGood))
+        (checkpointed ++ packed).maxByOption(_.number)
+      }
       .getOrElse(TimelineSnapshot.empty)
   }
 

@@ -38,7 +38,7 @@ final class Timeline(
   import Timeline._
 
   private val folder = s"$root/timeline"
-  private val checkpoints = new Checkpoints(store, s"$root/checkpoints")
+  private val checkpoints = new Checkpoints(store, s"$root/checkpoints", atOnce)
   protected val history: History =
     new History(store, s"$root/history", interval, atOnce, n => store.get(entryFile(n)))
 
@@ -167,19 +167,27 @@ final class Timeline(
 
   private def hashOf(number: Long) = store.get(entryFile(number)).map(Json.blake3)
 
-  protected def checkpoint(fits: TimelineSnapshot => Boolean): Option[TimelineSnapshot] =
-    checkpoints.newest(hashOf, fits)
+  protected def checkpoint(most: Long)(
+      fits: TimelineSnapshot => Boolean): Option[TimelineSnapshot] =
+    checkpoints.newest(hashOf, most)(fits)(_ => ()).map(_._1)
 
   private def readAll(): TimelineView = {
-    val checkpoint = checkpoints.newest(hashOf)
-    val start = TimelineView.from(checkpoint.getOrElse(TimelineSnapshot.empty), interval)
-    val names = store.list(folder, numbered(start.next)).map(_.name).toSet
+    def after(number: Long) = store.list(folder, numbered(number + 1)).map(_.name).toSet
+    val (checkpoint, names) = checkpoints.newest(hashOf)(_ => true)(after)
+      .getOrElse(TimelineSnapshot.empty -> after(TimelineSnapshot.empty.number))
+    val start = TimelineView.from(checkpoint, interval)
     val newest = names.iterator.collect { case EntryName(n) => n.toLong }.maxOption
     (start.next to newest.getOrElse(start.finished)).grouped(Most).foldLeft(start) {
       (view, numbers) =>
         atOnce(numbers.toVector) { number =>
-          val status = existing(number, "it is missing before a later entry")
-          if (names(s"${numbered(number)}.outcome.json")) withEnd(status) else status
+          val hasEnd = names(s"${numbered(number)}.outcome.json")
+          val (status, found) = atOnce.both(
+            existing(number, "it is missing before a later entry"),
+            if (hasEnd) outcome(number) else None
+          )
+          found.fold(status) { o =>
+            withEnd(status.copy(outcome = Some(checked(number, o, status.hash))))
+          }
         }.foldLeft(view)(follow)
     }
   }
@@ -268,13 +276,15 @@ final class Timeline(
     store.get(entryFile(entry.number)).map(java.util.Arrays.equals(_, TimelineCodec.encode(entry)))
 
   /** The outcome of an entry as the store has it now. */
-  def readOutcome(number: Long, entryHash: String): Option[Outcome] = {
-    val file = outcomeFile(number)
-    store.get(file).map { bytes =>
-      val outcome = TimelineCodec.decodeOutcome(file, bytes)
-      checkHash(file, outcome.entryHash, entryHash)
-      outcome
-    }
+  def readOutcome(number: Long, entryHash: String): Option[Outcome] =
+    outcome(number).map(checked(number, _, entryHash))
+
+  private def outcome(number: Long): Option[Outcome] =
+    store.get(outcomeFile(number)).map(TimelineCodec.decodeOutcome(outcomeFile(number), _))
+
+  private def checked(number: Long, outcome: Outcome, entryHash: String): Outcome = {
+    checkHash(outcomeFile(number), outcome.entryHash, entryHash)
+    outcome
   }
 
   def readRolledBack(number: Long, entryHash: String): Option[RolledBack] = {
