@@ -40,25 +40,27 @@ final class Verification private[commit] (env: Environment) {
   import Verification._
 
   private val completed = mutable.Set.empty[Long]
+  private val logs = mutable.Map.empty[TableRef, Log]
 
   /** Reads every entry, its end, and each commit that it has put. */
   def entries(): Vector[VerificationFinding] = {
-    val last = if (timeline.existingId.isEmpty) 0L else timeline.newestKnown()
-    val logs = mutable.Map.empty[TableRef, Log]
+    val (last, unread) =
+      if (timeline.existingId.isEmpty) (0L, Vector.empty) else timeline.newestKnown()
     val damaged = timeline.everyEntry(last).flatMap { entry =>
-      entry.damage.map(damage) ++ inFlight(entry) ++ commits(entry, logs)
+      entry.damage.map(damage) ++ inFlight(entry) ++ commits(entry)
     }.toVector
-    val found = damaged ++ logs.toVector.sortBy(_._1.uri)
+    val found = unread.map(damage) ++ damaged ++ logs.toVector.sortBy(_._1.uri)
       .flatMap { case (table, log) => strays(table, log, last) ++ untold(table, log) }
     if (found.exists(_.severity == Severity.Problem)) found
-    else found :+ VerificationFinding(
-      Severity.Ok,
-      timeline.root,
-      s"Entries 1 to $last: none is missing, each holds the hash of the one before, and each end is " +
-        s"that of its entry. ${logs.values.map(_.seen.size).sum} commits in ${logs.size} tables are " +
-        "those of their entries."
-    )
+    else found :+ VerificationFinding(Severity.Ok, timeline.root, summary(last))
   }
+
+  private def summary(last: Long): String =
+    if (last == 0) "There are no entries."
+    else
+      s"Entries 1 to $last: none is missing, each holds the hash of the one before, and each end is " +
+        s"that of its entry. ${logs.values.map(_.seen.size).sum} commits in " +
+        s"${logs.values.count(_.seen.nonEmpty)} tables are those of their entries."
 
   private def inFlight(entry: ReadEntry): Option[VerificationFinding] =
     entry.status.filter(s => !s.isFinished && entry.damage.isEmpty).map { _ =>
@@ -70,9 +72,7 @@ final class Verification private[commit] (env: Environment) {
       )
     }
 
-  private def commits(
-      read: ReadEntry,
-      logs: mutable.Map[TableRef, Log]): Vector[VerificationFinding] =
+  private def commits(read: ReadEntry): Vector[VerificationFinding] =
     read.status.toVector.flatMap { status =>
       status.entry match {
         case entry: CommitEntry =>
@@ -86,9 +86,12 @@ final class Verification private[commit] (env: Environment) {
             val log = logs(slot.table.path)
             log.slots += slot.version
             told match {
-              case Told.Fine => log.seen += slot.version; None
+              case Told.Fine =>
+                log.seen += slot.version
+                None
               case Told.Untold(why) =>
-                log.untold(why) = log.untold.getOrElse(why, Vector()) :+ slot.entry; None
+                log.untold(why) = log.untold.getOrElse(why, Vector.empty) :+ slot.entry
+                None
               case Told.Wrong(why) => Some(problem(slot.table.path.slot(slot.version), why))
             }
           }
@@ -98,7 +101,11 @@ final class Verification private[commit] (env: Environment) {
 
   private def listed(table: TableRef): Log =
     try new Log(Bindings.read(env.stores, table).map(_.log), env.log(table).tail(0))
-    catch { case NonFatal(_) => new Log(None, LogTail(0, Vector.empty, Vector.empty)) }
+    catch {
+      case NonFatal(e) =>
+        val nothing = LogTail(0, Vector.empty, Vector.empty)
+        new Log(None, nothing, Some(s"It cannot be read: ${e.getMessage}."))
+    }
 
   /** The table may have been dropped, or its log cleaned up, since it was listed. */
   private def checked(slot: Slot, log: Log): Told = look(slot, log) match {
@@ -107,7 +114,7 @@ final class Verification private[commit] (env: Environment) {
   }
 
   private def look(slot: Slot, log: Log): Told =
-    if (log.tail.head.isEmpty) Told.Untold("The table is gone.")
+    if (log.tail.head.isEmpty) Told.Untold(log.failure.getOrElse("The table is gone."))
     else if (!log.id.contains(slot.table.log)) Told.Untold("Another table is at this path.")
     else
       try env.log(slot.table.path).read(slot.version).fold(absent(slot, log))(judge(slot, log, _))
@@ -227,7 +234,10 @@ private object Verification {
       hash: String)
 
   /** The log of a table as it was listed, and what was found of it. */
-  private final class Log(val id: Option[String], val tail: LogTail) {
+  private final class Log(
+      val id: Option[String],
+      val tail: LogTail,
+      val failure: Option[String] = None) {
     val slots: mutable.Set[Long] = mutable.Set.empty
     val seen: mutable.Set[Long] = mutable.Set.empty
     val untold: mutable.Map[String, Vector[Long]] = mutable.LinkedHashMap.empty

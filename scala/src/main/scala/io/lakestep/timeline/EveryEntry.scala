@@ -3,7 +3,7 @@ package io.lakestep.timeline
 import scala.util.control.NonFatal
 
 import io.lakestep.{Errors, LakestepException}
-import io.lakestep.storage.ObjectStore
+import io.lakestep.storage.{ObjectStore, StoredFile}
 
 /**
  * An entry as its own files say, whatever others hold.
@@ -23,18 +23,26 @@ private[timeline] trait EveryEntry {
   def root: String
   def entryFile(number: Long): String
   def known: TimelineView
-  def requested(): Vector[Requested]
+  def requested(id: String): Option[Requested]
+  def allRequested: Map[String, StoredFile]
   protected def readEntry(number: Long): Option[EntryStatus]
   protected def withEnd(status: EntryStatus): EntryStatus
   protected def checkpoint(most: Long)(
       fits: TimelineSnapshot => Boolean): Option[TimelineSnapshot]
 
-  /** The newest number of which any file, an open transaction or this process knows. */
-  def newestKnown(): Long = {
+  /**
+   * The newest number of which any file, an open transaction or this process knows, and what could not be
+   * read for it.
+   */
+  def newestKnown(): (Long, Vector[LakestepException]) = {
     val files = store.list(s"$root/timeline", "0").map(_.name.take(20))
-    val numbers = files.filter(_.forall(_.isDigit)).map(_.toLong)
-    val others = requested().map(_.snapshot) ++ checkpoint(Long.MaxValue)(_ => true).map(_.number)
-    (numbers ++ others :+ known.next - 1).max
+    val numbers = files.filter(_.forall(_.isDigit)).flatMap(_.toLongOption)
+    val checkpointed = checkpoint(Long.MaxValue)(_ => true).map(_.number)
+    val (unread, begun) = allRequested.keys.toVector.map { id =>
+      try Right(requested(id).fold(0L)(_.snapshot))
+      catch { case e: LakestepException => Left(e) }
+    }.partitionMap(identity)
+    ((numbers ++ checkpointed ++ begun :+ known.next - 1).max, unread)
   }
 
   def isMissing(number: Long): Boolean = !store.exists(entryFile(number))
