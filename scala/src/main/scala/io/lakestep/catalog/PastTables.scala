@@ -32,16 +32,11 @@ private[lakestep] object PastTables {
    * What a query means by a table in an earlier version of the database.
    *
    * @param name as the query has it; `` delta.`path` `` for one without a name
+   * @param txn from `reading`, the same for all tables of a query
    *
-   * Conditions: LAKESTEP_AS_OF_NOT_FOUND, LAKESTEP_NOT_THERE_AS_OF, LAKESTEP_NOT_A_TABLE.
+   * Conditions: LAKESTEP_NOT_THERE_AS_OF, LAKESTEP_NOT_A_TABLE.
    */
-  def apply(session: SparkSession, name: Seq[String], asOf: AsOf): PastTable = {
-    asOf match {
-      case AsOf.Version(number) => check(session, number)
-      case _ => ()
-    }
-    val txn = begin(session, asOf)
-    check(session, txn.snapshot)
+  def apply(session: SparkSession, name: Seq[String], txn: BegunTransaction): PastTable =
     name match {
       case Seq(format, path) if DeltaSourceUtils.isDeltaDataSourceName(format) =>
         val (pin, place) = this.pin(session, txn, new Path(path))
@@ -50,6 +45,16 @@ private[lakestep] object PastTables {
         }
       case _ => named(session, txn, name)
     }
+
+  /** What a query reads. Condition: LAKESTEP_AS_OF_NOT_FOUND. */
+  def reading(session: SparkSession, asOf: AsOf): BegunTransaction = {
+    asOf match {
+      case AsOf.Version(number) => check(session, number)
+      case _ => ()
+    }
+    val txn = begin(session, asOf)
+    check(session, txn.snapshot)
+    txn
   }
 
   /**

@@ -5,7 +5,7 @@ import java.util.concurrent.ConcurrentHashMap
 import scala.annotation.tailrec
 
 import io.lakestep.{Errors, LakestepException}
-import io.lakestep.log.{CommitMark, LogTail, StateMark, TableLog, TableRef}
+import io.lakestep.log.{CommitMark, LogCommit, LogTail, StateMark, TableLog, TableRef}
 import io.lakestep.timeline.{
   CommitEntry, Completed, EntryStatus, LastMark, NamedSnapshot, SnapshotTable, TimelineView
 }
@@ -148,9 +148,17 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
     val tableId = Seq(at.base, timeline.known.snapshot).flatMap(_.logs.get(log)).map(_.tableId)
     // Also where commits are missing: the state at the next checkpoint knows what stood there.
     val first = at.base.lastMark(log).fold(tail.from)(_.slot + 1)
-    val last = Pins.lastUpTo(table, tail, at.notAfter(Some(log))).fold(first)(_ + 1)
-    firstMark(table, tail, tableId.headOption.getOrElse(""), first, last.min(head), at.entry)
-      .map(_ - 1).orElse(Option.when(last < head)(last))
+    // Often the next commit is the first with a mark.
+    val (found, next) = env.both(
+      Pins.lastUpTo(table, tail, at.notAfter(Some(log))),
+      if (first <= head) table.read(first) else None
+    )
+    val last = found.fold(first)(_ + 1)
+    val id = tableId.headOption.getOrElse("")
+    if (next.exists(isAfter(at.entry, _)) && first <= last.min(head)) Some(first - 1)
+    else
+      firstMark(table, tail, id, first, last.min(head), at.entry).map(_ - 1)
+        .orElse(Option.when(last < head)(last))
   }
 
   /** The slot before the first mark of an entry after the snapshot, if there is such a mark. */
@@ -209,11 +217,12 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
             tail.checkpoints.find(_ >= version).getOrElse(throw gone(table.table, version))
           if (isMarked(table.table, tableId, below, snapshot)) throw gone(table.table, version)
           firstMark(table, tail, tableId, below + 1, head, snapshot)
-        case Some(c)
-            if c.mark.exists(m => timeline.existingId.contains(m.timeline) && m.entry > snapshot) =>
-          Some(version)
+        case Some(c) if isAfter(snapshot, c) => Some(version)
         case _ => firstMark(table, tail, tableId, version + 1, head, snapshot)
       }
+
+  private def isAfter(snapshot: Long, commit: LogCommit) =
+    commit.mark.exists(m => timeline.existingId.contains(m.timeline) && m.entry > snapshot)
 
   /** Whether a version, whose log was cleaned up, may hold a commit of an entry after the snapshot. */
   private def isMarked(path: TableRef, tableId: String, version: Long, snapshot: Long): Boolean = {

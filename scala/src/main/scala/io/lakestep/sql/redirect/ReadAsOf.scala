@@ -1,5 +1,6 @@
 package io.lakestep.sql.redirect
 
+import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
@@ -15,7 +16,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 import io.lakestep.Errors
 import io.lakestep.catalog.PastTables
-import io.lakestep.commit.AsOf
+import io.lakestep.commit.{AsOf, BegunTransaction}
 
 /**
  * Reads tables in a version of the database: `t VERSION AS OF 'db:42'` or `'snapshot:eoy'`, `FOR SYSTEM_VERSION
@@ -24,12 +25,15 @@ import io.lakestep.commit.AsOf
 final case class ReadAsOf(session: SparkSession) extends Rule[LogicalPlan] {
   import ReadAsOf._
 
-  override def apply(plan: LogicalPlan): LogicalPlan =
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    // All tables of one state at one point.
+    val begun = mutable.Map.empty[AsOf, BegunTransaction]
+    def reading(asOf: AsOf) = begun.getOrElseUpdate(asOf, PastTables.reading(session, asOf))
     AnalysisHelper.allowInvokingTransformsInAnalyzer {
       plan.transformDownWithSubqueries {
         case travel: RelationTimeTravel =>
           (travel.relation, travel.version.flatMap(ofDatabase)) match {
-            case (relation: UnresolvedRelation, Some(asOf)) => at(relation, asOf)
+            case (relation: UnresolvedRelation, Some(asOf)) => at(relation, asOf, reading)
             case _ => travel
           }
         case relation: UnresolvedRelation if option(relation.options).isDefined =>
@@ -37,14 +41,15 @@ final case class ReadAsOf(session: SparkSession) extends Rule[LogicalPlan] {
             .filterNot(_._1.equalsIgnoreCase(VersionOption))
           at(
             relation.copy(options = new CaseInsensitiveStringMap(others.asJava)),
-            asked(option(relation.options).mkString)
+            asked(option(relation.options).mkString),
+            reading
           )
         case source: UnresolvedDataSource
             if source.options.contains(VersionOption) &&
               DeltaSourceUtils.isDeltaDataSourceName(source.format) =>
           val path = onePath(source)
-          val past =
-            PastTables(session, Seq("delta", path), asked(source.options(VersionOption)))
+          val txn = reading(asked(source.options(VersionOption)))
+          val past = PastTables(session, Seq("delta", path), txn)
           val others = source.options.originalMap.filterNot { case (key, _) =>
             key.equalsIgnoreCase(VersionOption) || key.equalsIgnoreCase("path")
           }
@@ -54,6 +59,7 @@ final case class ReadAsOf(session: SparkSession) extends Rule[LogicalPlan] {
           ))
       }
     }
+  }
 
   private def onePath(source: UnresolvedDataSource): String = {
     def refuse(reason: String) = throw Errors(
@@ -70,7 +76,10 @@ final case class ReadAsOf(session: SparkSession) extends Rule[LogicalPlan] {
     }
   }
 
-  private def at(relation: UnresolvedRelation, asOf: AsOf): LogicalPlan =
+  private def at(
+      relation: UnresolvedRelation,
+      asOf: AsOf,
+      reading: AsOf => BegunTransaction): LogicalPlan =
     if (relation.isStreaming)
       throw Errors(
         "LAKESTEP_AS_OF_NOT_FOUND",
@@ -81,7 +90,7 @@ final case class ReadAsOf(session: SparkSession) extends Rule[LogicalPlan] {
       // Spark says that it cannot.
       RelationTimeTravel(relation, None, Some(asOf.toString))
     else {
-      val past = PastTables(session, relation.multipartIdentifier, asOf)
+      val past = PastTables(session, relation.multipartIdentifier, reading(asOf))
       val travel = RelationTimeTravel(
         relation.copy(multipartIdentifier = past.name),
         None,
