@@ -321,7 +321,7 @@ private[commit] final class Names(env: Environment, late: LateNames) {
     val from = if (safeguards.looksBeforeNames) start else point
     val (completed, open) = between(from, point).partition(_.isCompleted)
     val undecided = open.filter(_.outcome.isEmpty).flatMap(_.names)
-    val later = timeline.known.after(point.next - 1).flatMap(_.names)
+    val later = timeline.since(point.next - 1).flatMap(_.names).toVector
     pending(from.snapshot) ++
       completed.flatMap(_.names).map(c => c.key -> c.after) ++
       (undecided ++ later).reverseIterator.map(c => c.key -> c.before)

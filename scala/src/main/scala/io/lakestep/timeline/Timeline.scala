@@ -230,8 +230,9 @@ final class Timeline(
   /** The entries after one, as far as they are known. */
   def since(number: Long): Iterator[EntryStatus] = {
     val view = known
+    def hash = if (number < TimelineEntry.First) "" else status(number).hash
     if (view.first <= number + 1) view.after(number).iterator
-    else after(number, status(number).hash).takeWhile(_.entry.number < view.next)
+    else after(number, hash).takeWhile(_.entry.number < view.next)
   }
 
   protected def checked(status: EntryStatus, previousHash: String): EntryStatus =

@@ -1,5 +1,7 @@
 package io.lakestep.commit
 
+import java.util.concurrent.CountDownLatch
+
 import scala.collection.mutable
 
 import org.scalatest.funsuite.AnyFunSuite
@@ -378,6 +380,58 @@ final class NamesSuite extends AnyFunSuite {
     assert(isCommitted(s.rename(db, "A", "C", "A")))
     val stood = query.before()
     assert(stood(s.key("A")).isEmpty && stood(s.key("C")).contains(s.named("A")))
+  }
+
+  test("a query that lasts knows what it began with, however many entries come") {
+    val s = new NamedLake
+    val db = s.client(interval = 2)
+    for (isFirst <- Seq(true, false)) {
+      if (!isFirst) assert(isCommitted(s.rename(db, "C", "A", "A")))
+      val query = db.namesOfQuery().getOrElse {
+        assert(isCommitted(s.rename(db, "B", "D", "B")))
+        db.namesOfQuery().getOrElse(fail())
+      }
+      assert(query.before().get(s.key("A")).flatten.forall(_ == s.named("A")))
+      assert(isCommitted(s.rename(db, "A", "C", "A")))
+      for (_ <- 1 to 4) {
+        assert(isCommitted(s.rename(db, "C", "E", "A")))
+        assert(isCommitted(s.rename(db, "E", "C", "A")))
+      }
+      val stood = query.before()
+      assert(stood(s.key("A")).contains(s.named("A")) && stood(s.key("C")).isEmpty)
+    }
+  }
+
+  test("who is late makes what is not noted to be made, which it may have undone") {
+    for (isHeeded <- Seq(true, false)) {
+      val s = new NamedLake
+      val (made, goesOn) = (new CountDownLatch(1), new CountDownLatch(1))
+      // It has made the names of the third entry, and not noted it.
+      val slow = s.client(observer = new CommitSteps {
+        override def namesMade(entry: CommitEntry): Unit = if (entry.number == 3) {
+          made.countDown()
+          goesOn.await()
+        }
+      })
+      val db = s.client()
+      lazy val last = {
+        s.lake.begin(db)
+        assert(isCommitted(s.rename(db, "C", "D", "A")))
+        val thread = new Thread(() => s.rename(slow, "D", "C", "A"))
+        thread.start()
+        made.await()
+        thread
+      }
+      val late = s.client(
+        s.store.client(sleep = () => { last; () }),
+        safeguards = Safeguards.all.copy(makesWhatIsOpen = isHeeded)
+      )
+      assert(isCommitted(s.rename(late, "A", "C", "A")))
+      goesOn.countDown()
+      last.join()
+      val right = Map("B" -> "B", "C" -> "A")
+      assert(s.places == (if (isHeeded) right else right - "C"))
+    }
   }
 
   test("names that change after every lost number are looked at again") {
