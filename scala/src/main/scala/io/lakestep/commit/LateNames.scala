@@ -60,16 +60,17 @@ private[commit] final class LateNames(
    * call, for names that are known to be made before it, shows nothing else that is wrong: a client's
    * MAKING is there before it changes a name, and until that is right again.
    */
-  def suspects(keys: Set[NameKey]): (NameKey, Option[NamedObject]) => Boolean =
-    if (!safeguards.distrustsNames) (_, _) => false
-    else {
-      val histories = underWay(keys, Set.empty).map { number =>
+  def suspects(keys: Set[NameKey]): Suspects = {
+    val entries = if (safeguards.distrustsNames) underWay(keys, Set.empty) else Vector.empty
+    new Suspects(
+      options.catalogs,
+      entries.map { number =>
         // Of other names an entry may be missing that is over none of these.
         val own = timeline.status(number).names.map(_.key).toSet
         over(number).flatMap(_.names).filter(c => own(c.key)).groupBy(_.key)
       }
-      (key, now) => histories.flatMap(_.get(key)).exists(options.catalogs.mayBeLeft(_, now))
-    }
+    )
+  }
 
   /** Of those who have been silent for long nobody thinks any more. */
   private def others(mine: Set[Making]): Vector[(Making, Long)] =
@@ -203,6 +204,16 @@ private[commit] final class LateNames(
   private def quietly(work: => Unit): Unit =
     try work
     catch { case NonFatal(_) | _: LinkageError => () }
+}
+
+/** @param histories by name, what entries have made of it of which somebody may be late */
+private[commit] final class Suspects(
+    catalogs: Catalogs,
+    histories: Vector[Map[NameKey, Vector[NameChange]]]) {
+
+  /** Whether a name may stand for what a late client has left, if it stands for this; asked for only if so. */
+  def apply(key: NameKey, now: => Option[NamedObject]): Boolean =
+    histories.flatMap(_.get(key)).exists(catalogs.mayBeLeft(_, now))
 }
 
 private[commit] object LateNames {

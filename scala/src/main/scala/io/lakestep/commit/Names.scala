@@ -141,10 +141,16 @@ private[commit] final class Names(env: Environment, late: LateNames) {
       val isKnown = metastores(changes).forall(options.catalogs.isStill(_))
       val pending = timeline.known.snapshot.names.pending
       // Before the metastore is asked, and after it is known what has been made.
-      val isSuspect = late.suspects(changes.map(_.key).toSet)
+      val schemas = changes.filter(_.after.isDefined).map(_.key.copy(name = None))
+      val suspects = late.suspects((changes.map(_.key) ++ schemas).toSet)
       val changed = changes.find { c =>
         val now = pending.getOrElse(c.key, options.catalogs.find(c.key))
-        def isLeft = !pending.contains(c.key) && isSuspect(c.key, now)
+        def mayBeLeft(key: NameKey, now: => Option[NamedObject]) =
+          !pending.contains(key) && suspects(key, now)
+        // A name may be given in a schema that is there by mistake.
+        val schema = c.key.copy(name = None)
+        def isLeft = mayBeLeft(c.key, now) ||
+          c.after.isDefined && c.key != schema && mayBeLeft(schema, options.catalogs.find(schema))
         def gone = inside(changes, c.key) ++
           pending.collect {
             case (k, None) if k.metastore == c.key.metastore && k.schema == c.key.schema => k.name

@@ -89,7 +89,9 @@ private[lakestep] final class Metastore(
       wanted =>
         val now = find(wanted.key)
         val isHeld = atRisk(wanted.key)
-        if (!mayBeLeft(histories(wanted.key), now) || isHeld && wanted.key.name.isEmpty) None
+        // One that may be about to drop a schema does not keep others from that.
+        val waits = isHeld && wanted.key.name.isEmpty && wanted.after.isDefined
+        if (!mayBeLeft(histories(wanted.key), now) || waits) None
         else {
           val after = if (isHeld) wanted.after.map(_.asExternal) else wanted.after
           make(first, wanted.copy(before = now, after = after), making)
