@@ -46,7 +46,10 @@ def figures(results: dict[str, Any]) -> str:
     first = next(iter(scenarios.values()))["kinds"][OURS]["statements_median_s"]
     commits, touch = growth["commits"], growth["touches"]
     _, million, tables = map(pairs.told, growth["timelines"].values())
-    dates = sorted({found["on"]["date"] for found in scenarios.values()} | {growth["date"]})
+    past = results["past"]
+    dates = sorted(
+        {found["on"]["date"] for found in scenarios.values()} | {growth["date"], past["date"]}
+    )
 
     def ms(seconds: float) -> str:
         return f"{1000 * seconds:.0f} ms"
@@ -58,8 +61,9 @@ def figures(results: dict[str, Any]) -> str:
         f"tables {ms(commits['32']['commit_s'])} and of 200 {ms(commits['200']['commit_s'])}. The",
         f"first touch of a table takes {ms(touch['beyond_s'])} more than plain Delta's. Behind a",
         f"timeline of a million entries BEGIN and COMMIT take {million} times what they",
-        f"take behind one of a hundred, behind one of 10,000 tables {tables} times. Run on",
-        f"{' and '.join(dates)}.",
+        f"take behind one of a hundred, behind one of 10,000 tables {tables} times. The first",
+        f"query at an earlier version takes {pairs.told(past['local disk'])} times plain Delta's",
+        f"time travel. Run on {' and '.join(dates)}.",
     )
     return "\n".join((ratios, "", *sentences))
 
