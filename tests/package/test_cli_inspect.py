@@ -192,6 +192,7 @@ def test_each_transaction_is_as_describe_transaction_has_it(scene, cli):
         if "tables" in row:
             described["tables"] = ", ".join(table["name"] for table in row["tables"])
             described["residue"] = "; ".join(row["residue"])
+            described["undoes"] = ", ".join(row["undoes"])
             described["assertions"] = ", ".join(
                 f"{a['name']} {'passed' if a['passed'] else 'failed'}" for a in row["assertions"]
             )
@@ -239,9 +240,10 @@ def test_conflicts_are_those_of_entries_that_were_rolled_back(scene, cli):
 
 def test_verify_finds_the_commits_of_all_entries(scene, cli):
     code, rows = cli("verify")
-    assert (code, [row["severity"] for row in rows]) == (0, ["note", "ok"])
+    assert (code, [row["severity"] for row in rows]) == (0, ["note", "ok", "ok"])
     # Of the transactions that ended well or were rolled back: 3 + 2 + 3 + 1 + 3 + 2.
-    assert "14 commits in 6 tables" in rows[-1]["text"]
+    assert "14 commits in 6 tables" in rows[1]["text"]
+    assert rows[2]["what"] == "data of now" and "of 8 tables are there" in rows[2]["text"]
     file = scene.lake.root / "timeline" / f"{2:020}.outcome.json"
     kept = file.read_bytes()
     file.write_bytes(kept.replace(b'"slots":[[', b'"slots":[[9'))
@@ -335,7 +337,7 @@ def test_recover_finishes_what_was_left_and_doctor_looks_at_the_session(scene, c
     assert (row["transaction_id"], row["outcome"]) == (scene.ids["flight"], "COMPLETED")
     assert cli("transactions") == (0, [])
     code, rows = cli("verify")
-    assert (code, [row["severity"] for row in rows]) == (0, ["ok"])
+    assert (code, [row["severity"] for row in rows]) == (0, ["ok", "ok"])
 
     done = command(*arguments_of(scene, "doctor"), root, "--json")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
@@ -368,5 +370,6 @@ def test_timeline_and_tables_on_s3(pool, capsys, monkeypatch):
         agrees([json.loads(line) for line in capsys.readouterr().out.splitlines()], expected)
         monkeypatch.setenv("AWS_ENDPOINT_URL", s3.url)
         assert _cli.main(["verify", root.replace("s3a:", "s3:")]) == 0
-        assert "2 commits in 2 tables" in capsys.readouterr().out
+        found = capsys.readouterr().out
+        assert "2 commits in 2 tables" in found and "4 files of 2 tables are there" in found
         assert _cli.main(["doctor", root]) == 0

@@ -614,7 +614,7 @@ def test_vacuum_leaves_what_an_open_transaction_brings_back(spark, other_session
     assert not [row for row in held_of(spark, one) if row["name"].startswith("UNDO-")]
     spark.sql(f"VACUUM {one} RETAIN 0 HOURS")
     with refused("LAKESTEP_UNDO_FILES_GONE"):
-        spark.sql(f"REVERT TRANSACTION '{bad}'")
+        spark.sql(f"RESTORE TABLES ({one}) TO VERSION {entry}")
 
 
 def held_of(session, name):

@@ -108,7 +108,7 @@ class Published:
         slots = [slot for status in statuses for slot in _slots(status)]
         for slot in slots:
             self._slots[slot.table.path].add(slot.version)
-        self._completed |= {s.entry.number for s in statuses if isinstance(s.outcome, Completed)}
+        self._completed |= {s.entry.number for s in statuses if _names_all(s)}
         paths = sorted({slot.table.path for slot in slots} - self._logs.keys())
         self._logs.update(
             zip(paths, self._timeline.stores.each(self._read_log, paths), strict=True)
@@ -239,6 +239,14 @@ class Published:
         if content is None:
             return None, ""
         return content.partition(b"\n")[0], files.hash_of(content)
+
+
+def _names_all(status: Status) -> bool:
+    """Whether an entry is completed, and its outcome names every commit that it has put."""
+    if not isinstance(status.entry, CommitEntry) or not isinstance(status.outcome, Completed):
+        return False
+    found = zip(status.entry.tables, status.outcome.slots, strict=False)
+    return all(len(slots) == table.parts + table.is_reserved for table, slots in found)
 
 
 def _slots(status: Status) -> list[_Slot]:
