@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pytest
 
 from driver import DriverError
@@ -303,6 +304,70 @@ def test_a_commit_without_a_known_hash(lake, verified):
     file.write_text(json.dumps(outcome))
     edit(commit(lake, 0, 3), b'"operation":"UPDATE"', b'"operation":"update"')
     assert verified() == [[], []]
+
+
+# What an attack found.
+
+
+def test_a_table_that_was_moved(lake, verified):
+    old, new = lake.tables[0], f"{lake.tables[0]} moved"
+    shutil.move(old, new)
+    lake.session.sql("BEGIN", f"UPDATE delta.`{new}` SET v = 'there' WHERE id = 1", "COMMIT")
+    assert verified() == [[], []]
+
+
+def test_an_earlier_version_whose_log_was_cleaned_up(lake, verified, spark):
+    path = lake.tables[0]
+    deltalake.DeltaTable(path).create_checkpoint()
+    for version in range(3):
+        commit(lake, 0, version).unlink()
+    assert verified("--as-of", "1", clause="AS OF VERSION 1") == [[], []]
+    for found in verified("--as-of", "1", clause="AS OF VERSION 1", severity="note"):
+        assert any("cannot be read any more" in text for _, text in found)
+
+
+@pytest.mark.parametrize("damage", ["format", "binding", "no binding", "hashes", "end", "number"])
+def test_damage_that_was_called_sound(lake, verified, damage):
+    timeline = lake.root / "timeline"
+    binding = Path(lake.tables[0], "_delta_log", "_lakestep", "timeline.json")
+    if damage == "format":
+        (lake.root / "format.json").unlink()
+        assert _cli.main(["verify", str(lake.root), "--json"]) == 1
+        shown = lake.session.sql("VERIFY DATABASE")
+        assert any(f == "problem" and w.endswith("format.json") for f, w, _, _ in shown)
+        return
+    if damage == "binding":
+        binding.write_text("{")
+        told = binding
+    elif damage == "no binding":
+        binding.unlink()
+        told = binding
+    elif damage == "hashes":
+        told = timeline / f"{2:020}.outcome.json"
+        edit(told, b'"commitHashes":[', b'"commitHashes":["zz",')
+    elif damage == "end":
+        told = timeline / f"{2:020}.outcome.json"
+        told.unlink()
+    else:
+        told = timeline / "00009999999999999999.json"
+        told.write_text("{}")
+    for found in verified():
+        assert told.name in [name for name, _ in found], found
+
+
+def test_dropped_tables_are_not_looked_for(lake, verified):
+    lake.session.sql(
+        "CREATE SCHEMA IF NOT EXISTS verified",
+        "BEGIN",
+        "CREATE TABLE verified.gone (id INT) USING delta",
+        "INSERT INTO verified.gone VALUES (1)",
+        "COMMIT",
+    )
+    before = verified(severity="ok")
+    assert all("of 3 tables" in dict(found)["data of now"] for found in before)
+    lake.session.sql("BEGIN", "DROP TABLE verified.gone", "COMMIT")
+    after = verified(severity="ok")
+    assert all("of 2 tables" in dict(found)["data of now"] for found in after)
 
 
 def test_what_cannot_be_asked_for(lake, verified, capsys):

@@ -120,6 +120,18 @@ def test_of_an_earlier_version_and_by_time(spark, table):
         created(spark, "future", "AS OF VERSION 999999999")
 
 
+def test_a_snapshot_of_a_version_that_has_a_checkpoint(spark, table):
+    name = table("snap_checkpointed", rows=())
+    for number in range(10):
+        write(spark, f"INSERT INTO {name} VALUES ({number}, 'x')")
+    log = folder(spark, name) / "_delta_log"
+    assert (log / f"{10:020d}.checkpoint.parquet").exists()
+    assert created(spark, "tenth")["state"] == "KEPT"
+    write(spark, f"DELETE FROM {name}")
+    assert at(spark, "tenth", name) == [list(range(10))]
+    assert ids(spark, f"{name} VERSION AS OF 'snapshot:tenth'") == list(range(10))
+
+
 def test_names_are_those_of_then(spark, table, alone):
     name = table("snap_named")
     write(spark, f"INSERT INTO {name} VALUES (3, 'c')")

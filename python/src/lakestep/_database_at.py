@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 
 from lakestep import _errors
 from lakestep._entries import CommitEntry, Completed, Status
@@ -51,6 +52,7 @@ class DatabaseAt:
         self._timeline = timeline
         self._version = version
         self._known: dict[str, _Known] = {}
+        self._dropped: set[str | None] = set()
         self._time_ms = 0
         # The newest entry before which none is in flight or damaged.
         self._finished = 0
@@ -70,6 +72,8 @@ class DatabaseAt:
         is_later = self._version is not None and entry.number > self._version
         if not is_later:
             self._time_ms = max(self._time_ms, status.ended_at_ms or 0)
+        if isinstance(entry, CommitEntry) and not is_later and status.state == "COMPLETED":
+            self._see_names(entry)
         for index, table in enumerate(entry.tables if isinstance(entry, CommitEntry) else ()):
             if is_later:
                 known = self._known.get(table.log)
@@ -80,8 +84,14 @@ class DatabaseAt:
                 floor = table.base if last is None else last
                 self._known[table.log] = _Known(table.path, floor)
 
+    def _see_names(self, entry: CommitEntry) -> None:
+        """Take in which tables lose their name, and which get one."""
+        given = {change.after for change in entry.names}
+        taken = {change.before for change in entry.names} - given
+        self._dropped = (self._dropped - given) | taken
+
     def tables(self) -> Iterator[TableAt]:
-        """Yield the tables, each once it is asked for.
+        """Yield the tables that are not dropped, each once it is asked for.
 
         Raises
         ------
@@ -92,7 +102,8 @@ class DatabaseAt:
         if self._version is not None and self._version > self._finished:
             asked, reason = f"VERSION {self._version}", f"the newest version is {self._finished}"
             raise _errors.error("LAKESTEP_AS_OF_NOT_FOUND", asked=asked, reason=reason)
-        for log, known in sorted(self._known.items(), key=lambda item: item[1].path):
+        left = ((log, one) for log, one in self._known.items() if one.path not in self._dropped)
+        for log, known in sorted(left, key=lambda item: item[1].path):
             found = read_log(self._timeline, known.path)
             is_it = found.binding is not None and found.binding.log == log and found.versions
             version = None
@@ -112,7 +123,7 @@ class DatabaseAt:
             if line is None or (known.next and self._is_of(line, known.next)):
                 break
             modified = found.get(name)
-            time = _in_commit_time(line) or (modified.timestamp() * 1000 if modified else 0)
+            time = _in_commit_time(line) or (_ms(modified) if modified else 0)
             if time <= self._time_ms:
                 version = number
         return version
@@ -123,6 +134,11 @@ class DatabaseAt:
         found = mark.get("entry")
         is_ours = mark.get("timeline") == self._timeline.id
         return is_ours and isinstance(found, int) and found >= entry
+
+
+def _ms(time: datetime) -> int:
+    """Return whole milliseconds, as the protocol counts."""
+    return (time - datetime.fromtimestamp(0, timezone.utc)) // timedelta(milliseconds=1)
 
 
 def _last_slot(status: Status, index: int) -> int | None:

@@ -70,10 +70,15 @@ class EntryRead:
 
 @dataclass(frozen=True)
 class NameChange:
-    """What an entry makes of a name: ``CREATE TABLE``, ``DROP VIEW``, and the name."""
+    """What an entry makes of a name: ``CREATE TABLE``, ``DROP VIEW``, and the name.
+
+    ``before`` and ``after`` are the paths of the tables that it stood, and stands for.
+    """
 
     verb: str
     name: str
+    before: str | None = None
+    after: str | None = None
 
     def __str__(self) -> str:
         return f"{self.verb} {self.name}"

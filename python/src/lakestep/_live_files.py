@@ -10,7 +10,7 @@ from lakestep._findings import Finding, of_error
 from lakestep._published import read_log
 from lakestep._snapshots import Snapshot, kept_log
 from lakestep._storage import Place
-from lakestep._table_files import Needed, TableFiles
+from lakestep._table_files import LogCleanedUp, Needed, TableFiles
 from lakestep._timeline import Timeline
 
 # Of a table; the others are counted.
@@ -47,12 +47,13 @@ class LiveFiles:
             text = f"The table is gone, or another one is at this path: {table.log} is looked for."
             yield Finding("note", table.path, text)
             return
-        found = self._look(table, None, _TAKEN if is_newest else _OLD)
+        step = _TAKEN if is_newest else _OLD
+        found = self._look(table, None, step, is_due=is_newest)
         if found and is_newest:
             # Somebody may have taken a file out of the table, and deleted it, meanwhile.
             version = self._of(table.path).newest()
             again = TableAt(table.path, table.log, table.version if version is None else version)
-            found = self._look(again, None, _TAKEN)
+            found = self._look(again, None, _TAKEN, is_due=True)
         self.tables += 1
         yield from found
 
@@ -72,12 +73,14 @@ class LiveFiles:
                     yield Finding("problem", at.path, text, step)
                     continue
                 table = TableAt(at.path, at.log, at.version)
-                for found in self._look(table, kept_log(self._timeline, snapshot, at), step):
+                log = kept_log(self._timeline, snapshot, at)
+                for found in self._look(table, log, step, is_due=True):
                     yield Finding("problem", found.what, f"{whose} {at}. {found.text}", step)
             except _errors.LakestepError as error:
                 yield of_error(at.path, error)
 
-    def _look(self, table: TableAt, log: Place | None, step: str) -> list[Finding]:
+    def _look(self, table: TableAt, log: Place | None, step: str, *, is_due: bool) -> list[Finding]:
+        """Return what is wrong; with `is_due` also that the version cannot be read any more."""
         assert table.version is not None
         files = self._of(table.path)
         try:
@@ -85,6 +88,9 @@ class LiveFiles:
             wrong = files.look_for(needed)
         except _errors.LakestepError as error:
             return [of_error(table.path, error)]
+        except LogCleanedUp:
+            text = f"{table} cannot be read any more: its log was cleaned up."
+            return [Finding("problem" if is_due else "note", table.path, text, step)]
         self.files += len(needed)
         named = sorted(wrong.items(), key=lambda one: str(one[0]))[:_MOST]
         found = [Finding("problem", str(p), _wrong(table, needed[p], s), step) for p, s in named]

@@ -17,10 +17,10 @@ from lakestep import _timeline_files as files
 from lakestep._entries import Binding, CommitEntry, Completed, EntryTable, Status
 from lakestep._findings import Finding, of_error
 from lakestep._storage import Place
+from lakestep._table_files import checkpoints_of
 from lakestep._timeline import Timeline
 
 _COMMIT = re.compile(r"(\d{1,20})\.json")
-_CHECKPOINT = re.compile(r"(\d{1,20})\.checkpoint(?:\..*)?\.(?:parquet|json)")
 _OVERWRITTEN = (
     "Restore the table together with the timeline, or see LAKESTEP_TABLE_OVERWRITTEN in the"
     " documentation."
@@ -80,14 +80,11 @@ def read_log(timeline: Timeline, path: str) -> TableLog:
     file = folder / "_lakestep" / "timeline.json"
     content = timeline.stores.get(file)
     names = [found.name for found in timeline.stores.list(folder)]
-    commits, checkpoints = (
-        [int(match[1]) for match in map(pattern.fullmatch, names) if match]
-        for pattern in (_COMMIT, _CHECKPOINT)
-    )
+    commits = [int(match[1]) for match in map(_COMMIT.fullmatch, names) if match]
     return TableLog(
         None if content is None else files.binding_of(str(file), content),
         frozenset(commits),
-        max(checkpoints, default=-1),
+        max(checkpoints_of(names), default=-1),
     )
 
 
@@ -107,7 +104,8 @@ class Published:
         """Return what is damaged in the tables of these entries."""
         slots = [slot for status in statuses for slot in _slots(status)]
         for slot in slots:
-            self._slots[slot.table.path].add(slot.version)
+            # By the id of the log: a folder may have been moved.
+            self._slots[slot.table.log].add(slot.version)
         self._completed |= {s.entry.number for s in statuses if _names_all(s)}
         paths = sorted({slot.table.path for slot in slots} - self._logs.keys())
         self._logs.update(
@@ -132,9 +130,9 @@ class Published:
         during a log clean-up may have put it.
         """
         for path, log in self._logs.items():
-            if isinstance(log, _errors.LakestepError):
+            if isinstance(log, _errors.LakestepError) or log.binding is None:
                 continue
-            versions = log.versions - self._slots[path]
+            versions = log.versions - self._slots.get(log.binding.log, set())
             places = [
                 log_of(path) / f"{v:020}.json" for v in sorted(versions) if v > log.checkpoint
             ]
@@ -206,10 +204,8 @@ class Published:
             return f"{log.getMessage()} So the commits of"
         if not log.versions:
             return "The table is gone. The commits of"
-        if log.binding is None:
-            return "The table has no binding. The commits of"
-        if log.binding.log != slot.table.log:
-            return "Another table is at this path. The commits of"
+        if log.binding is None or log.binding.log != slot.table.log:
+            return self._elsewhere(slot)
         place = slot.place()
         try:
             line, found = self._read_commit(place, slot)
@@ -229,6 +225,18 @@ class Published:
         if not log.is_whole(slot.table.base + 1, slot.version - 1):
             return "The log was cleaned up. The commits of"
         why = f"It is not the commit that entry {slot.entry} has put there."
+        return Finding("problem", str(place), why, _OVERWRITTEN)
+
+    def _elsewhere(self, slot: _Slot) -> Finding | str:
+        """Judge a log that has no binding, or another one: that has none of our commits."""
+        try:
+            _, found = self._read_commit(slot.place(), slot)
+        except _errors.LakestepError:
+            found = ""
+        if not slot.hash or found != slot.hash:
+            return "Another table is at this path. The commits of"
+        place = log_of(slot.table.path) / "_lakestep" / "timeline.json"
+        why = "It is missing, or was changed: commits of this timeline stand in the log."
         return Finding("problem", str(place), why, _OVERWRITTEN)
 
     def _read_commit(self, place: Place, slot: _Slot) -> tuple[bytes | None, str]:

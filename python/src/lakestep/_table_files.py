@@ -38,6 +38,10 @@ _B85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-
 _AS_B85 = str.maketrans(_Z85, _B85)
 
 
+class LogCleanedUp(Exception):
+    """A version cannot be read any more: the oldest part of the log is gone that it needs."""
+
+
 @dataclass(frozen=True)
 class Needed:
     """How many bytes a file has, or at least has."""
@@ -68,9 +72,9 @@ class TableFiles:
 
     def newest(self) -> int | None:
         """Return the newest version, or None if there is no log."""
-        log = self._table / "_delta_log"
-        names = (_COMMIT.fullmatch(found.name) for found in self._stores.list(log))
-        return max((int(name[1]) for name in names if name), default=None)
+        names = [found.name for found in self._stores.list(self._table / "_delta_log")]
+        commits = (int(name[1]) for name in map(_COMMIT.fullmatch, names) if name)
+        return max((*commits, *checkpoints_of(names)), default=None)
 
     def of(self, version: int, log: Place | None = None) -> dict[Place, Needed]:
         """Return the files of a version: data files, and those with their deletion vectors.
@@ -84,9 +88,10 @@ class TableFiles:
 
         Raises
         ------
+        LogCleanedUp
+            Where it is not there any more.
         LakestepError
-            ``LAKESTEP_LOG_CORRUPT``, naming the file, also where the log was cleaned up, and
-            ``LAKESTEP_STORE_READ_FAILED``.
+            ``LAKESTEP_LOG_CORRUPT``, naming the file, and ``LAKESTEP_STORE_READ_FAILED``.
         """
         live: dict[tuple[str, str], dict[str, Any]] = {}
         log = log or self._table / "_delta_log"
@@ -118,10 +123,17 @@ class TableFiles:
     def _actions(self, log: Place, version: int) -> Iterator[tuple[str, dict[str, Any]]]:
         names = [found.name for found in self._stores.list(log)]
         commits = {int(name[1]) for name in map(_COMMIT.fullmatch, names) if name}
-        start, parts = max(_checkpoints(names, version), default=(-1, []))
+        whole = checkpoints_of(names)
+        start = max((v for v in whole if v <= version), default=-1)
+        parts = whole.get(start, [])
         missing = set(range(start + 1, version + 1)) - commits
+        if start < 0 and missing and not any(v < max(missing) for v in commits):
+            raise LogCleanedUp
         if missing:
             raise _corrupt(log / f"{min(missing):020}.json", "it is missing")
+        if version not in commits:
+            # Delta reads no version without its commit.
+            raise LogCleanedUp
         for part in parts:
             yield from self._checkpointed(log, log / part)
         files = [log / f"{number:020}.json" for number in range(start + 1, version + 1)]
@@ -170,17 +182,19 @@ def _vector_name(vector: dict[str, Any] | None) -> str:
     return f"{vector['storageType']}{vector['pathOrInlineDv']}@{vector.get('offset')}"
 
 
-def _checkpoints(names: list[str], version: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield the checkpoints that have all their parts and are not of a later version."""
-    found: dict[tuple[int, int], list[str]] = {}
+def checkpoints_of(names: Iterable[str]) -> dict[int, list[str]]:
+    """Return the files of the checkpoints of a log that have all their parts, by version."""
+    found: dict[int, list[str]] = {}
+    parts: dict[tuple[int, int], list[str]] = {}
     for name in names:
-        if (match := _CHECKPOINT.fullmatch(name)) and int(match["version"]) <= version:
-            number, parts = int(match["version"]), int(match["parts"] or 0)
-            if parts:
-                found.setdefault((number, parts), []).append(name)
+        if match := _CHECKPOINT.fullmatch(name):
+            number, count = int(match["version"]), int(match["parts"] or 0)
+            if count:
+                parts.setdefault((number, count), []).append(name)
             else:
-                yield number, [name]
-    yield from ((v, some) for (v, parts), some in found.items() if len(some) == parts)
+                found[number] = [name]
+    whole = {v: some for (v, count), some in parts.items() if len(some) == count}
+    return whole | found
 
 
 def _files(file: Place, content: bytes) -> Iterator[tuple[str, dict[str, Any]]]:

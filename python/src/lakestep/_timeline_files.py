@@ -207,7 +207,13 @@ def _name(f: Fields) -> NameChange:
     before, after = f.opt_child("before"), f.opt_child("after")
     of = after or before
     verb = "ALTER" if before and after else "CREATE" if after else "DROP"
-    return NameChange(f"{verb} {of.text('kind').upper()}" if of else "NONE", _key(f))
+    told = f"{verb} {of.text('kind').upper()}" if of else "NONE"
+    return NameChange(told, _key(f), _table_of(before), _table_of(after))
+
+
+def _table_of(named: Fields | None) -> str | None:
+    """Return the path of the table that a name stands for, if it stands for one."""
+    return named.opt_text("path") if named and named.text("kind") == "table" else None
 
 
 def _key(f: Fields) -> str:

@@ -13,7 +13,16 @@ from dataclasses import dataclass, field
 from lakestep import _errors, _report
 from lakestep import _timeline_files as files
 from lakestep._database_at import DatabaseAt
-from lakestep._entries import AbortEntry, Aborting, Completed, Entry, Outcome, RolledBack, Status
+from lakestep._entries import (
+    AbortEntry,
+    Aborting,
+    CommitEntry,
+    Completed,
+    Entry,
+    Outcome,
+    RolledBack,
+    Status,
+)
 from lakestep._findings import Finding, of_error
 from lakestep._live_files import LiveFiles
 from lakestep._published import Published
@@ -129,8 +138,11 @@ class Verification:
         for found in timeline.stores.list(timeline.folder):
             if name := _NAME.fullmatch(found.name):
                 self._names.setdefault(int(name[1]), set()).add(name[2] or "")
-        entries = (number for number, kinds in self._names.items() if "" in kinds)
-        self._newest = max(entries, default=0)
+        entries = [number for number, kinds in self._names.items() if "" in kinds]
+        # More are not missing than are there.
+        self._strays = [number for number in entries if number > 2 * len(entries) + _AT_ONCE]
+        self._newest = max((n for n in entries if n not in self._strays), default=0)
+        self._open: dict[str, int] = {}
         self.first = max(first or 1, 1)
         self.last = self._newest if last is None else min(last, self._newest)
 
@@ -144,6 +156,9 @@ class Verification:
             yield self._summary()
 
     def _all(self, seen: Callable[[], object]) -> Iterator[Finding]:
+        for number in self._strays:
+            why = "Nothing leads up to a number like that."
+            yield Finding("problem", str(self._timeline.file(number)), why, _RESTORE)
         yield from self._end()
         self._published = Published(self._timeline)
         # The one before is read for the chain alone.
@@ -159,6 +174,8 @@ class Verification:
             statuses = [status for read in asked if (status := read.status())]
             yield from self._published.check(statuses)
             yield from (_in_flight(status) for status in statuses if not status.is_finished)
+            for status in statuses:
+                yield from self._endless(status)
             for read in asked:
                 self._see(read.status())
                 seen()
@@ -168,6 +185,21 @@ class Verification:
             yield from self._published.strays(self._newest)
         yield from self._published.notes()
 
+    def _endless(self, status: Status) -> Iterator[Finding]:
+        """Nobody commits to a table before earlier entries over it have ended."""
+        entry = status.entry
+        logs = [table.log for table in entry.tables] if isinstance(entry, CommitEntry) else []
+        for number in sorted({self._open[log] for log in logs if log in self._open}):
+            why = (
+                "It, or what ends its rollback, is missing:"
+                f" entry {entry.number} over the same table is later."
+            )
+            yield Finding("problem", str(self._timeline.file(number, ".outcome")), why, _RESTORE)
+        for log in logs:
+            self._open.pop(log, None)
+            if not status.is_finished:
+                self._open[log] = entry.number
+
     def _end(self) -> Iterator[Finding]:
         """Entries that are gone at the end leave no hole, but others know of them."""
         root = self._timeline.root
@@ -175,7 +207,7 @@ class Verification:
             str(self._timeline.file(number, kind)): number
             for number, kinds in self._names.items()
             for kind in kinds
-            if number > self._newest
+            if number > self._newest and number not in self._strays
         }
         for found in self._timeline.stores.list(root / "checkpoints"):
             if (name := _NAME.fullmatch(found.name)) and not name[2]:

@@ -151,7 +151,8 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
     // Often the next commit is the first with a mark.
     val (found, next) = env.both(
       Pins.lastUpTo(table, tail, at.notAfter(Some(log))),
-      if (first <= head) table.read(first) else None
+      try if (first <= head) table.read(first) else None
+      catch { case _: LakestepException => None }
     )
     val last = found.fold(first)(_ + 1)
     val id = tableId.headOption.getOrElse("")

@@ -103,19 +103,23 @@ final class Snapshots private[commit] (
   }
 
   /**
-   * The versions of all tables at a point, or now. Finishes nothing.
+   * The versions of all tables at a point, or now, as far as their bindings can be read. Finishes nothing.
    *
    * Conditions: LAKESTEP_AS_OF_NOT_FOUND, LAKESTEP_NO_SUCH_SNAPSHOT.
    */
-  private[lakestep] def state(asOf: Option[AsOf]): DatabaseState = state(asOf, timeline.refresh())
+  private[lakestep] def state(asOf: Option[AsOf]): DatabaseState =
+    state(asOf, timeline.refresh(), Snapshots.Missing + "LAKESTEP_TIMELINE_CORRUPT")
 
-  private def state(asOf: Option[AsOf], view: TimelineView): DatabaseState = {
+  private def state(
+      asOf: Option[AsOf],
+      view: TimelineView,
+      missing: Set[String] = Snapshots.Missing): DatabaseState = {
     val now = clock.nowMs()
     val at = asOf.fold(ReadPoint(view.finished, view.snapshot, now))(
       AsOf.point(_, timeline, view.finished, now)
     )
-    val (missing, tables) = pinned(at).partitionMap(identity)
-    DatabaseState(at, missing, tables)
+    val (gone, tables) = pinned(at, missing).partitionMap(identity)
+    DatabaseState(at, gone, tables)
   }
 
   /**
@@ -304,7 +308,10 @@ final class Snapshots private[commit] (
   def kept(table: TableRef, snapshot: String): Option[KeptLog] =
     KeptLogs.find(stores, table, snapshot)
 
-  private def pinned(at: ReadPoint): Vector[Either[TableRef, SnapshotTable]] = {
+  /** @param missing conditions with which a table is not read */
+  private def pinned(
+      at: ReadPoint,
+      missing: Set[String]): Vector[Either[TableRef, SnapshotTable]] = {
     val dropped = at.base.names.dropped.flatMap(_.table.path).toSet
     val logs = at.base.logs.toVector
       .filter { case (_, state) => state.mark.isDefined && !dropped(state.path) }
@@ -315,7 +322,7 @@ final class Snapshots private[commit] (
         if (pin.log.contains(log)) Right(SnapshotTable(log, state.path, pin.version))
         else Left(state.path)
       } catch {
-        case e: LakestepException if Snapshots.Missing(e.getCondition) => Left(state.path)
+        case e: LakestepException if missing(e.getCondition) => Left(state.path)
       }
     }
   }

@@ -42,15 +42,24 @@ final class Verification private[commit] (env: Environment) {
   private val completed = mutable.Set.empty[Long]
   private val logs = mutable.Map.empty[TableRef, Log]
 
+  /** By the id of a log: a folder may have been moved. */
+  private val slots = mutable.Map.empty[String, mutable.Set[Long]]
+
+  /** Entries without an end, by the logs that they write. */
+  private val open = mutable.Map.empty[String, Long]
+
   /** Reads every entry, its end, and each commit that it has put. */
   def entries(): Vector[VerificationFinding] = {
+    val unknown = timeline.checkId()
+    // Without its id nothing can be compared.
     val (last, unread) =
       if (timeline.existingId.isEmpty) (0L, Vector.empty) else timeline.newestKnown()
     val damaged = timeline.everyEntry(last).flatMap { entry =>
-      entry.damage.map(damage) ++ inFlight(entry) ++ commits(entry)
-    }.toVector
-    val found = unread.map(damage) ++ damaged ++ logs.toVector.sortBy(_._1.uri)
-      .flatMap { case (table, log) => strays(table, log, last) ++ untold(table, log) }
+      entry.damage.map(damage) ++ inFlight(entry) ++ endless(entry) ++ commits(entry)
+    }.toVector.distinct
+    val found =
+      (unknown.toVector ++ unread).map(damage) ++ damaged ++ logs.toVector.sortBy(_._1.uri)
+        .flatMap { case (table, log) => strays(table, log, last) ++ untold(table, log) }
     if (found.exists(_.severity == Severity.Problem)) found
     else found :+ VerificationFinding(Severity.Ok, timeline.root, summary(last))
   }
@@ -72,19 +81,35 @@ final class Verification private[commit] (env: Environment) {
       )
     }
 
+  /** Nobody commits to a table before earlier entries over it have ended. */
+  private def endless(read: ReadEntry): Vector[VerificationFinding] = {
+    val tables = read.status.map(_.entry).collect { case c: CommitEntry => c }.toVector
+      .flatMap(_.tables)
+    val isOpen = read.status.exists(!_.isFinished) && read.damage.isEmpty
+    val found = tables.flatMap(t => open.get(t.log)).distinct.map { number =>
+      problem(
+        timeline.outcomeFile(number),
+        s"It, or what ends its rollback, is missing: entry ${read.number} over the same table is later."
+      )
+    }
+    if (isOpen) tables.foreach(t => open.getOrElseUpdate(t.log, read.number))
+    else tables.foreach(t => open.remove(t.log))
+    found
+  }
+
   private def commits(read: ReadEntry): Vector[VerificationFinding] =
     read.status.toVector.flatMap { status =>
       status.entry match {
         case entry: CommitEntry =>
           if (status.outcome.exists(_.isInstanceOf[Completed])) completed += entry.number
           val misfits = misfit(entry, status)
-          val slots = if (misfits.isEmpty) slotsOf(entry, status) else Vector.empty
-          slots.map(_.table.path).distinct.filterNot(logs.contains)
+          val put = if (misfits.isEmpty) slotsOf(entry, status) else Vector.empty
+          put.map(_.table.path).distinct.filterNot(logs.contains)
             .foreach(path => logs(path) = listed(path))
-          val looked = env.inParallel(slots)(slot => slot -> checked(slot, logs(slot.table.path)))
+          val looked = env.inParallel(put)(slot => slot -> checked(slot, logs(slot.table.path)))
           misfits ++ looked.flatMap { case (slot, told) =>
             val log = logs(slot.table.path)
-            log.slots += slot.version
+            slots.getOrElseUpdate(slot.table.log, mutable.Set.empty) += slot.version
             told match {
               case Told.Fine =>
                 log.seen += slot.version
@@ -93,6 +118,7 @@ final class Verification private[commit] (env: Environment) {
                 log.untold(why) = log.untold.getOrElse(why, Vector.empty) :+ slot.entry
                 None
               case Told.Wrong(why) => Some(problem(slot.table.path.slot(slot.version), why))
+              case Told.WrongBinding(why) => Some(problem(slot.table.path.binding, why))
             }
           }
         case _ => Vector.empty
@@ -102,23 +128,39 @@ final class Verification private[commit] (env: Environment) {
   private def listed(table: TableRef): Log =
     try new Log(Bindings.read(env.stores, table).map(_.log), env.log(table).tail(0))
     catch {
+      case e: LakestepException if e.getCondition == "LAKESTEP_TIMELINE_CORRUPT" =>
+        new Log(None, LogTail(0, Vector.empty, Vector.empty), Some(Told.WrongBinding(e.getMessage)))
       case NonFatal(e) =>
-        val nothing = LogTail(0, Vector.empty, Vector.empty)
-        new Log(None, nothing, Some(s"It cannot be read: ${e.getMessage}."))
+        val why = s"It cannot be read: ${e.getMessage}."
+        new Log(None, LogTail(0, Vector.empty, Vector.empty), Some(Told.Untold(why)))
     }
 
   /** The table may have been dropped, or its log cleaned up, since it was listed. */
   private def checked(slot: Slot, log: Log): Told = look(slot, log) match {
-    case _: Told.Wrong => look(slot, listed(slot.table.path))
+    case _: Told.Wrong | _: Told.WrongBinding => look(slot, listed(slot.table.path))
     case told => told
   }
 
   private def look(slot: Slot, log: Log): Told =
-    if (log.tail.head.isEmpty) Told.Untold(log.failure.getOrElse("The table is gone."))
-    else if (!log.id.contains(slot.table.log)) Told.Untold("Another table is at this path.")
+    if (log.failure.isDefined) log.failure.getOrElse(Told.Fine)
+    else if (log.tail.head.isEmpty) Told.Untold("The table is gone.")
+    else if (!log.id.contains(slot.table.log)) elsewhere(slot)
     else
       try env.log(slot.table.path).read(slot.version).fold(absent(slot, log))(judge(slot, log, _))
       catch { case e: LakestepException => Told.Wrong(e.getMessage) }
+
+  /** Another table has none of our commits. */
+  private def elsewhere(slot: Slot): Told = {
+    def isOurs = env.log(slot.table.path).read(slot.version)
+      .exists(c => slot.hash.nonEmpty && c.hash.contains(slot.hash))
+    try
+      if (!isOurs) Told.Untold("Another table is at this path.")
+      else
+        Told.WrongBinding(
+          "It is missing, or was changed: commits of this timeline stand in the log."
+        )
+    catch { case _: LakestepException => Told.Untold("Another table is at this path.") }
+  }
 
   private def absent(slot: Slot, log: Log): Told =
     if (log.tail.hasCheckpointFrom(slot.version)) Told.Untold("The log was cleaned up.")
@@ -144,7 +186,7 @@ final class Verification private[commit] (env: Environment) {
   private def strays(table: TableRef, log: Log, last: Long): Vector[VerificationFinding] = for {
     listed <- log.tail.slots
     version = listed.version
-    if !log.slots(version) && !log.tail.hasCheckpointFrom(version)
+    if !log.id.flatMap(slots.get).exists(_(version)) && !log.tail.hasCheckpointFrom(version)
     mark <- markOf(table, version)
     if mark.timeline == timeline.id &&
       (completed(
@@ -178,7 +220,7 @@ final class Verification private[commit] (env: Environment) {
         c.slots.size != entry.tables.size || entry.tables.zip(c.slots).exists { case (t, slots) =>
           val all = t.base +: slots
           slots.size > t.commits || all.zip(all.drop(1)).exists { case (a, b) => b <= a }
-        }
+        } || !Set(0, c.slots.map(_.size).sum)(c.commitHashes.size)
       case (_, Some(end)) => end.tables.size != entry.tables.size
       case _ => false
     }
@@ -237,8 +279,7 @@ private object Verification {
   private final class Log(
       val id: Option[String],
       val tail: LogTail,
-      val failure: Option[String] = None) {
-    val slots: mutable.Set[Long] = mutable.Set.empty
+      val failure: Option[Told] = None) {
     val seen: mutable.Set[Long] = mutable.Set.empty
     val untold: mutable.Map[String, Vector[Long]] = mutable.LinkedHashMap.empty
   }
@@ -248,6 +289,7 @@ private object Verification {
     case object Fine extends Told
     final case class Untold(why: String) extends Told
     final case class Wrong(why: String) extends Told
+    final case class WrongBinding(why: String) extends Told
   }
 
   private def problem(file: String, why: String) = VerificationFinding(

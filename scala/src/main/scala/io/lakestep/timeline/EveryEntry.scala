@@ -23,6 +23,8 @@ private[timeline] trait EveryEntry {
   def root: String
   def entryFile(number: Long): String
   def known: TimelineView
+  def existingId: Option[String]
+  protected def readId(): Option[String]
   def requested(id: String): Option[Requested]
   def allRequested: Map[String, StoredFile]
   protected def readEntry(number: Long): Option[EntryStatus]
@@ -35,14 +37,32 @@ private[timeline] trait EveryEntry {
    * read for it.
    */
   def newestKnown(): (Long, Vector[LakestepException]) = {
-    val files = store.list(s"$root/timeline", "0").map(_.name.take(20))
-    val numbers = files.filter(_.forall(_.isDigit)).flatMap(_.toLongOption)
+    val files = store.list(s"$root/timeline", "0")
+    val found = files.map(_.name.take(20)).filter(_.forall(_.isDigit)).flatMap(_.toLongOption)
+    // More are not missing than are there.
+    val (numbers, strays) = found.distinct.partition(_ <= 2L * found.size + OldEntries.Most)
     val checkpointed = checkpoint(Long.MaxValue)(_ => true).map(_.number)
     val (unread, begun) = allRequested.keys.toVector.map { id =>
       try Right(requested(id).fold(0L)(_.snapshot))
       catch { case e: LakestepException => Left(e) }
     }.partitionMap(identity)
-    ((numbers ++ checkpointed ++ begun :+ known.next - 1).max, unread)
+    val wrong = strays.map { number =>
+      StrictFields.corrupt(entryFile(number), "nothing leads up to a number like that")
+    }
+    ((numbers ++ checkpointed ++ begun :+ known.next - 1).max, unread ++ wrong)
+  }
+
+  /** What is wrong with the file of the timeline's id, as it is now. */
+  def checkId(): Option[LakestepException] = {
+    val before = existingId
+    try {
+      val now = readId()
+      val isThere = now.isDefined || store.list(s"$root/timeline", "0").isEmpty
+      if (!isThere) Some(StrictFields.corrupt(s"$root/format.json", "it is missing"))
+      else if (now != before)
+        Some(StrictFields.corrupt(s"$root/format.json", "it was changed: it has another id"))
+      else None
+    } catch { case e: LakestepException => Some(e) }
   }
 
   def isMissing(number: Long): Boolean = !store.exists(entryFile(number))

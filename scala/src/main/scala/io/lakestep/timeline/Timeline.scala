@@ -49,11 +49,12 @@ final class Timeline(
 
   /** The timeline's id, if the database exists; creates nothing. */
   def existingId: Option[String] = knownId.get.orElse {
-    val file = formatFile
-    val found = store.get(file).map(checkFormat(file, _))
+    val found = readId()
     found.foreach(_ => knownId.set(found))
     found
   }
+
+  protected def readId(): Option[String] = store.get(formatFile).map(checkFormat(formatFile, _))
 
   /** The timeline's id; creates the database when there is none. */
   def id: String = existingId.getOrElse {

@@ -27,7 +27,8 @@ final case class VerifyDatabase(asOf: Option[AskedAsOf]) extends TransactionComm
       catch {
         case e: LakestepException if e.getCondition == "LAKESTEP_TIMELINE_CORRUPT" =>
           val text = s"No data file was looked for: ${e.getMessage}"
-          Vector(VerificationFinding(Severity.Note, database.root, text))
+          val step = "Restore the file from a backup. Do not edit or delete files of a timeline."
+          Vector(VerificationFinding(Severity.Problem, database.root, text, step))
       }
     (entries ++ files).map(f => Row(f.severity.text, f.what, f.text, f.nextStep))
   }

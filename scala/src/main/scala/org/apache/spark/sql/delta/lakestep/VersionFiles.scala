@@ -32,7 +32,14 @@ object VersionFiles extends Logging {
       val snapshot = log.getSnapshotAt(version, catalogTableOpt = None)
       val segment = snapshot.logSegment
       val checkpoint = segment.checkpointProvider.topLevelFiles
-      (checkpoint ++ segment.deltas).map(_.getPath.getName) ++ sidecars(snapshot, checkpoint)
+      // Delta wants the commit of a version beside its checkpoint.
+      val commit = Seq(LogFileName.commitName(version)).filter { name =>
+        val file = new Path(log.logPath, name)
+        file.getFileSystem(session.sessionState.newHadoopConf()).exists(file)
+      }
+      val deltas = segment.deltas.map(_.getPath.getName)
+      checkpoint.map(_.getPath.getName) ++ (deltas ++ commit).distinct ++
+        sidecars(snapshot, checkpoint)
     }
 
   /** Of a checkpoint of version 2, whose top file names others. */
@@ -75,12 +82,15 @@ object VersionFiles extends Logging {
   /**
    * The files of a version, as `data` has them, with the bytes that they have; of those with deletion
    * vectors with the bytes that they have at least. None where the version cannot be read there.
+   *
+   * Read from storage, as `DeltaState` does.
    */
   def sizes(
       session: SparkSession,
       table: Path,
       version: Long,
       base: String): Option[Iterator[FileSize]] = session.withActive {
+    DeltaLog.invalidateCache(session, table)
     val snapshot = DeltaLog.forTable(session, table).update()
     Option.when(snapshot.version == version) {
       snapshot.allFiles.toLocalIterator().asScala.flatMap { file =>
