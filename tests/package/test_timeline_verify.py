@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lake import append
 from lakestep import LakestepError, _doctor
 from lakestep._storage import Stores
 from lakestep._timeline import Timeline
@@ -161,9 +162,13 @@ def test_commit_that_was_replaced_or_lost_is_damage(whole, stores, tmp_path):
 
 def test_table_that_was_made_anew_is_no_damage(whole, stores):
     lake, tables = whole
-    edit(Path(tables["first"], "_delta_log", "_lakestep", "timeline.json"), log="0" * 32)
-    Path(slot(tables["first"], 3)).unlink()
+    shutil.rmtree(tables["first"])
+    append(tables["first"], (1, "another"))
     assert problems(lake, stores) == []
+    # What is of this timeline's entries has been put under another binding.
+    edit(Path(tables["second"], "_delta_log", "_lakestep", "timeline.json"), log="0" * 32)
+    found = problems(lake, stores)
+    assert found and all("which has not put it" in text for _, text in found)
 
 
 def of_doctor(lake, stores, severity):

@@ -16,12 +16,11 @@ import io.lakestep.timeline.{
  * them, and changed them again. It finds that out, and puts right what it has done; for one that died
  * then RECOVER does, which finds its MAKING file.
  *
- * @param make makes the names of an entry, given with its hash, for who has these MAKINGs already; false
- *   where nobody can be sure to look at them again
+ * @param make makes the names of an entry, given with its hash, for who has these MAKINGs already
  */
 private[commit] final class LateNames(
     env: Environment,
-    make: (CommitEntry, String, Set[Making]) => Boolean) {
+    make: (CommitEntry, String, Set[Making]) => Unit) {
   import LateNames._
   import env.{timeline, clock, ids, options, safeguards}
 
@@ -145,16 +144,14 @@ private[commit] final class LateNames(
     options.catalogs.repair(entries, atRisk, left, mine)
       .foreach(e => env.tell(TransactionEvent.CatalogBehind(entries.head, e)))
     // What was changed here may have been made of an entry that nobody has noted to be made.
-    val isSure = !safeguards.makesWhatIsOpen || completed(left.number).filterNot(isMade).map {
-      status =>
-        status.entry match {
-          case c: CommitEntry => make(c, status.hash, awake)
-          case _ => true
-        }
-    }.forall(identity)
+    if (safeguards.makesWhatIsOpen)
+      for (status <- completed(left.number).filterNot(isMade)) status.entry match {
+        case c: CommitEntry => make(c, status.hash, awake)
+        case _ =>
+      }
     // Others may have gone on, and this may be late now.
     if (over(left.number).size > entries.size) apply(mine, hash, isOwn = true)
-    if (isSure) end(mine)
+    end(mine)
   }
 
   /** An entry, and later ones over its names that have been made. */

@@ -206,21 +206,16 @@ private[commit] final class Names(env: Environment, late: LateNames) {
    * throws: the transaction is committed, whatever becomes of this.
    *
    * @param own MAKINGs of who calls this, which wait for it
-   * @return whether they are made, or a MAKING makes sure that somebody looks at them again
    */
-  def apply(entry: CommitEntry, hash: String, own: Set[Making] = Set.empty): Boolean =
-    entry.names.isEmpty || isNext(entry) && make(entry, hash, own)
+  def apply(entry: CommitEntry, hash: String, own: Set[Making] = Set.empty): Unit =
+    if (entry.names.nonEmpty && isNext(entry)) make(entry, hash, own)
 
-  private def make(entry: CommitEntry, hash: String, own: Set[Making] = Set.empty): Boolean = {
+  private def make(entry: CommitEntry, hash: String, own: Set[Making] = Set.empty): Unit = {
     // What is not known to be ours now may seem to be, once it answers.
     val isAllOurs = metastores(entry.names).forall(options.catalogs.has(_))
     // Nobody else would look for what is left: without this file, nothing is made.
-    quietly(entry)(late.begin(entry.number, hash)).exists { making =>
-      if (isMade(entry)) {
-        late.end(making)
-        quietly(entry)(timeline.isApplied(entry.number)).contains(true)
-      } else make(entry, hash, isAllOurs, making, own)
-    }
+    for (making <- quietly(entry)(late.begin(entry.number, hash)))
+      if (isMade(entry)) late.end(making) else make(entry, hash, isAllOurs, making, own)
   }
 
   private def make(
@@ -228,14 +223,12 @@ private[commit] final class Names(env: Environment, late: LateNames) {
       hash: String,
       isAllOurs: Boolean,
       making: Making,
-      own: Set[Making]): Boolean = {
+      own: Set[Making]): Unit = {
     env.observer.beforeNames(entry)
-    var isLeft = false
     val made = trying {
       case unchanged: Catalogs.NothingChanged =>
         behind(entry, unchanged.getCause)
         late.end(making)
-        isLeft = true
       case e =>
         behind(entry, e)
         late.fail(making)
@@ -251,7 +244,6 @@ private[commit] final class Names(env: Environment, late: LateNames) {
     else if (made.nonEmpty)
       for (isInTime <- quietly(entry)(isFirst || !timeline.isApplied(entry.number)))
         if (isInTime || quietly(entry)(late(making, hash, isOwn = true)).nonEmpty) late.end(making)
-    !isLeft
   }
 
   private def isTaken(e: Throwable) = e match {

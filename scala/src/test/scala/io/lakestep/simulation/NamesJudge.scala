@@ -92,7 +92,11 @@ final class NamesJudge(world: World, timeline: TrueTimeline, logs: Map[String, T
       a.readNames(theirs.key) ||
       taken(theirs).exists(p => a.writes.exists(_.table == p) || a.reads.contains(p))
     named.exists { case (c, _) => c.number > a.snapshot && c.names.exists(meets) } ||
-    a.names.exists(c => !isSound(c.key, a.answeredAt))
+    a.names.exists { c =>
+      !isSound(c.key, a.answeredAt) ||
+      // A name is given in a schema.
+      c.after.isDefined && !isSound(c.key.copy(name = None), a.answeredAt)
+    }
   }
 
   /** When nobody changes anything any more, whoever has changed it. */
