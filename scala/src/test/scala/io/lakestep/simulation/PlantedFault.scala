@@ -130,9 +130,6 @@ object PlantedFault {
     without("W38 no look for who has applied a batch", "BATCH")(_.copy(checksBatches = false)),
     without("W39 what a late client has left is taken for what a name stands for", "NAMES")(
       _.copy(distrustsNames = false)
-    ),
-    without("W40 what is not noted to be made is undone by who is late", "NAMES")(
-      _.copy(makesWhatIsOpen = false)
     )
   )
 }

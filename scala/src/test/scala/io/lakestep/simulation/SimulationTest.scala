@@ -22,8 +22,8 @@ class SimulationTest extends AnyFunSuite {
     "W15" -> 16180L,
     "W16" -> 19475L,
     "W29" -> 12900L,
-    "W36" -> 17715L,
-    "W39" -> 6400L
+    "W36" -> 23900L,
+    "W39" -> 22100L
   )
 
   private val Large = sys.env.getOrElse("LAKESTEP_SIMULATION_HISTORIES", "400000").toLong
