@@ -16,7 +16,11 @@ from lakestep._storage import Place, Stores
 from lakestep._table_files import TableFiles
 from transactions import folder, refused, write
 
-pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
+pytestmark = [
+    pytest.mark.classic,
+    pytest.mark.usefixtures("no_transaction_left"),
+    pytest.mark.sliced(3),
+]
 
 
 # Which files a version has.
