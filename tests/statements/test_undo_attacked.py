@@ -306,33 +306,8 @@ def test_a_revert_runs_again_when_others_came_first(spark, other_session, pair):
     assert (ids(spark, one), ids(spark, two)) == ([1, 2, 3], [1, 2])
 
 
-@pytest.mark.classic
-def test_a_driver_that_dies_with_what_it_brings_back(drivers, tmp_path):
-    dying, living = drivers(2)
-    lake = Lake(tmp_path, 2)
-    one, two = dying.session(lake.root), living.session(lake.root)
-    two.sql("SET spark.databricks.delta.retentionDurationCheck.enabled = false")
-    two.sql("BEGIN", *lake.sql("DELETE FROM {} WHERE id = 1"), "COMMIT")
-    ((entry, _, bad, *_),) = two.sql("SHOW TIMELINE LAST 1")
-    with dying.halts("ordered:1") as halts:
-        reverting = one.start_sql(f"REVERT TRANSACTION '{bad}'")
-        halts.during(reverting)
-        assert halts.reached() == "ordered:1"
-        dying.kill()
-    with pytest.raises(Died):
-        reverting.result(TIMEOUT_S)
-    # It has its entry: whoever comes next finishes it, and VACUUM does so before it deletes.
-    for vacuum in lake.sql("VACUUM {} RETAIN 0 HOURS"):
-        two.sql(vacuum)
-    for read in lake.sql("SELECT count(*) FROM {} WHERE id = 1"):
-        assert two.sql(read) == [(1,)]
-    ((newest, state, *_, undoes),) = two.sql("SHOW TIMELINE LAST 1")
-    assert (newest, state, undoes) == (entry + 1, "COMPLETED", [f"REVERT TRANSACTION '{bad}'"])
-
-
-@pytest.mark.classic
-@pytest.mark.parametrize("step", ["snapshotPut:1", "beforeOrder:1"])
-def test_a_driver_that_dies_before_it_has_brought_anything_back(drivers, tmp_path, step):
+def killed_in_revert(drivers, tmp_path, step):
+    """A driver dies at a step of a REVERT. Its lake, another session, what was to be undone."""
     dying, living = drivers(2)
     lake = Lake(tmp_path, 2)
     one, two = dying.session(lake.root), living.session(lake.root)
@@ -346,6 +321,25 @@ def test_a_driver_that_dies_before_it_has_brought_anything_back(drivers, tmp_pat
         dying.kill()
     with pytest.raises(Died):
         reverting.result(TIMEOUT_S)
+    return lake, two, entry, bad
+
+
+@pytest.mark.classic
+def test_a_driver_that_dies_with_what_it_brings_back(drivers, tmp_path):
+    lake, two, entry, bad = killed_in_revert(drivers, tmp_path, "ordered:1")
+    # It has its entry: whoever comes next finishes it, and VACUUM does so before it deletes.
+    for vacuum in lake.sql("VACUUM {} RETAIN 0 HOURS"):
+        two.sql(vacuum)
+    for read in lake.sql("SELECT count(*) FROM {} WHERE id = 1"):
+        assert two.sql(read) == [(1,)]
+    ((newest, state, *_, undoes),) = two.sql("SHOW TIMELINE LAST 1")
+    assert (newest, state, undoes) == (entry + 1, "COMPLETED", [f"REVERT TRANSACTION '{bad}'"])
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("step", ["snapshotPut:1", "beforeOrder:1"])
+def test_a_driver_that_dies_before_it_has_brought_anything_back(drivers, tmp_path, step):
+    lake, two, entry, bad = killed_in_revert(drivers, tmp_path, step)
     reads = lake.sql("SELECT count(*) FROM {} WHERE id = 1")
     assert [two.sql(read) for read in reads] == [[(0,)]] * 2
     assert two.sql("SHOW TIMELINE LAST 1")[0][0] == entry

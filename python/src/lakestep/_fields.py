@@ -95,6 +95,10 @@ class Fields:
         """Return the texts of a list."""
         return tuple(self._list(name, str))
 
+    def opt_texts(self, name: str) -> tuple[str, ...]:
+        """Return the texts of a list that may be missing."""
+        return () if self.tree.get(name) is None else self.texts(name)
+
     def number_lists(self, name: str) -> tuple[tuple[int, ...], ...]:
         """Return the lists of whole numbers of a list."""
         lists = self._list(name, list)

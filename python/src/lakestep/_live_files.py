@@ -72,9 +72,8 @@ class LiveFiles:
                     text = f"{whose} {at}, and the table is gone, or another one is at its path."
                     yield Finding("problem", at.path, text, step)
                     continue
-                table = TableAt(at.path, at.log, at.version)
                 log = kept_log(self._timeline, snapshot, at)
-                for found in self._look(table, log, step, is_due=True):
+                for found in self._look(at, log, step, is_due=True):
                     yield Finding("problem", found.what, f"{whose} {at}. {found.text}", step)
             except _errors.LakestepError as error:
                 yield of_error(at.path, error)

@@ -6,24 +6,13 @@ import re
 from dataclasses import dataclass
 
 from lakestep import _timeline_files as files
+from lakestep._database_at import TableAt
 from lakestep._fields import Fields, corrupt
 from lakestep._published import log_of
 from lakestep._storage import Place
 from lakestep._timeline import Timeline
 
 _FILE = re.compile(r"([A-Za-z0-9_-]+)\.(\d{20})(\.dropped)?\.json")
-
-
-@dataclass(frozen=True)
-class SnapshotTable:
-    """A version of a table that a snapshot has."""
-
-    path: str
-    log: str
-    version: int
-
-    def __str__(self) -> str:
-        return f"version {self.version} of {self.path}"
 
 
 @dataclass(frozen=True)
@@ -34,12 +23,7 @@ class Snapshot:
     id: str
     entry: int
     retain_until_ms: int | None
-    tables: tuple[SnapshotTable, ...]
-
-    @property
-    def is_hold(self) -> bool:
-        """Return whether it is no user's."""
-        return self.name.startswith("UNDO-")
+    tables: tuple[TableAt, ...]
 
 
 def snapshots(timeline: Timeline) -> list[Snapshot]:
@@ -72,13 +56,13 @@ def _snapshot(file: str, content: bytes | None) -> Snapshot:
         f.number("entry"),
         f.opt_number("retainUntilMs"),
         tuple(
-            SnapshotTable(t.text("path"), t.text("log"), t.number("version"))
+            TableAt(t.text("path"), t.text("log"), t.number("version"))
             for t in f.children("tables")
         ),
     )
 
 
-def kept_log(timeline: Timeline, snapshot: Snapshot, table: SnapshotTable) -> Place | None:
+def kept_log(timeline: Timeline, snapshot: Snapshot, table: TableAt) -> Place | None:
     """Return the copy of a table's log that is read for a snapshot, if there is one.
 
     Raises as `snapshots`.

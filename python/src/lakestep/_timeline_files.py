@@ -64,7 +64,7 @@ def format_of(file: str, content: bytes) -> Format:
 def entry_of(file: str, content: bytes, number: int) -> Entry:
     """Read the file of entry `number`."""
     f = Fields.of(file, content)
-    f.require(f.texts(_REQUIRED) if f.tree.get(_REQUIRED) is not None else (), _FEATURES_OF_ENTRIES)
+    f.require(f.opt_texts(_REQUIRED), _FEATURES_OF_ENTRIES)
     kind, found = f.text("kind"), f.number("number")
     if kind not in ("commit", "abort"):
         raise corrupt(file, f"its kind is {kind}")
@@ -98,8 +98,7 @@ def outcome_of(file: str, content: bytes, number: int) -> Outcome:
     f = Fields.of(file, content)
     head, outcome = _ended(f, number), f.text("outcome")
     if outcome == "completed":
-        known = f.tree.get("commitHashes") is not None
-        return Completed(*head, f.number_lists("slots"), f.texts("commitHashes") if known else ())
+        return Completed(*head, f.number_lists("slots"), f.opt_texts("commitHashes"))
     if outcome == "aborting":
         return Aborting(*head, _conflict(f.child("conflict")))
     raise corrupt(file, f"its outcome is {outcome}")
@@ -188,7 +187,7 @@ def _table(f: Fields) -> EntryTable:
         bool(f.opt_flag("closed")),
         _sums(f.child("added")),
         _sums(f.child("removed")),
-        f.texts("operations") if f.tree.get("operations") is not None else (),
+        f.opt_texts("operations"),
     )
 
 
