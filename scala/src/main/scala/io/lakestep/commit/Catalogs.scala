@@ -38,10 +38,15 @@ trait Catalogs {
    * nothing. Deletes and moves no folder.
    *
    * @param making what this client is called that does it
+   * @param again what is made of a change by which a name goes from one kind to another, to be asked when
+   *              it is free
    * @return why changes were not made that can never be: somebody else has taken the name meanwhile. What is
    *         thrown may be tried again; [[Catalogs.NothingChanged]] where that is certain.
    */
-  def apply(entry: CommitEntry, making: Making): Vector[Throwable]
+  def apply(
+      entry: CommitEntry,
+      making: Making,
+      again: NameChange => NameChange): Vector[Throwable]
 
   /**
    * Changes what a client has left in names of an entry that was late there, or ended halfway, to what the
@@ -51,13 +56,15 @@ trait Catalogs {
    * @param atRisk managed tables that are to be external now, and schemas that stay as they are
    * @param left what the client was called
    * @param making what this one is called
+   * @param again as of `apply`
    * @return as `apply`
    */
   def repair(
       entries: Vector[CommitEntry],
       atRisk: Set[NameKey],
       left: Making,
-      making: Making): Vector[Throwable]
+      making: Making,
+      again: NameChange => NameChange): Vector[Throwable]
 }
 
 object Catalogs {
@@ -73,11 +80,15 @@ object Catalogs {
     override def inside(schema: NameKey): Set[String] = Set.empty
     override def mayBeLeft(changes: Vector[NameChange], now: Option[NamedObject]): Boolean = false
     override def namesAt(places: Vector[TableRef]): Map[TableRef, String] = Map.empty
-    override def apply(entry: CommitEntry, making: Making): Vector[Throwable] = Vector.empty
+    override def apply(
+        entry: CommitEntry,
+        making: Making,
+        again: NameChange => NameChange): Vector[Throwable] = Vector.empty
     override def repair(
         entries: Vector[CommitEntry],
         atRisk: Set[NameKey],
         left: Making,
-        making: Making): Vector[Throwable] = Vector.empty
+        making: Making,
+        again: NameChange => NameChange): Vector[Throwable] = Vector.empty
   }
 }

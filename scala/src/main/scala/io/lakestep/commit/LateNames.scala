@@ -99,10 +99,21 @@ private[commit] final class LateNames(
       val path = made.path.fold("")(_.uri)
       tell(Errors("LAKESTEP_TABLE_MADE_EXTERNAL", "table" -> c.key.toString, "path" -> path))
     }
-    entry.copy(names = entry.names.map { c =>
-      if (atRisk(c.key)) c.copy(after = c.after.map(_.asExternal)) else c
-    })
+    entry.copy(names = entry.names.map(external(atRisk)))
   }
+
+  private def external(atRisk: Set[NameKey])(change: NameChange): NameChange =
+    if (atRisk(change.key)) change.copy(after = change.after.map(_.asExternal)) else change
+
+  /**
+   * The same for a name that goes from one kind to another, and is free now. Who has begun since
+   * `safely` may be about to drop what had it, and to take what gets it for that; who begins later finds
+   * that it is gone.
+   */
+  def again(entry: CommitEntry, mine: Set[Making], tell: Throwable => Unit)(
+      change: NameChange): NameChange =
+    if (safeguards.detachesAgain) safely(entry.copy(names = Vector(change)), mine, tell).names.head
+    else change
 
   /** Managed tables and schemas that these entries make, and that others may be about to drop. */
   private def dropped(entries: Vector[CommitEntry], mine: Set[Making]): Set[NameKey] = {
@@ -141,7 +152,9 @@ private[commit] final class LateNames(
     val awake = Set(mine) ++ Some(left).filter(_ => isOwn)
     val entries = over(left.number)
     val atRisk = dropped(entries, awake)
-    options.catalogs.repair(entries, atRisk, left, mine)
+    def again(change: NameChange) =
+      if (safeguards.detachesAgain) external(dropped(entries, awake))(change) else change
+    options.catalogs.repair(entries, atRisk, left, mine, again)
       .foreach(e => env.tell(TransactionEvent.CatalogBehind(entries.head, e)))
     // What was changed here may have been made of an entry that nobody has noted to be made.
     if (safeguards.makesWhatIsOpen)

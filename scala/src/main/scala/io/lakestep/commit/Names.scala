@@ -232,7 +232,11 @@ private[commit] final class Names(env: Environment, late: LateNames) {
       case e =>
         behind(entry, e)
         late.fail(making)
-    }(options.catalogs(late.safely(entry, own + making, behind(entry, _)), making))
+    } {
+      val mine = own + making
+      def tell(e: Throwable) = behind(entry, e)
+      options.catalogs(late.safely(entry, mine, tell), making, late.again(entry, mine, tell))
+    }
     made.toVector.flatten.foreach(behind(entry, _))
     env.observer.namesMade(entry)
     // What seems to be somebody else's may be what a late client has made.

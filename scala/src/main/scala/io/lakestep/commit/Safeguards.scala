@@ -46,6 +46,7 @@ package io.lakestep.commit
  *   the transaction makes of it is taken for somebody else's when the name is right again
  * @param detachesNames making tables external whose names a late client may be about to drop: the metastore
  *   deletes their data
+ * @param detachesAgain the same for the place of a view, once that is dropped: the metastore moves their data
  * @param looksForMade looking before the order point for a table that somebody else has made since:
  *   an ordered entry aborts needlessly
  * @param readsVersionZero reading whose version 0 stands where a table is to be made: that of somebody
@@ -85,7 +86,8 @@ private[lakestep] final case class Safeguards(
     repairsNames: Boolean = true,
     makesWhatIsOpen: Boolean = true,
     distrustsNames: Boolean = true,
-    detachesNames: Boolean = true)
+    detachesNames: Boolean = true,
+    detachesAgain: Boolean = true)
 
 private[lakestep] object Safeguards {
   val all: Safeguards = Safeguards()

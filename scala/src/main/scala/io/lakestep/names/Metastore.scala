@@ -56,9 +56,12 @@ private[lakestep] final class Metastore(
     case None => Metastore.schema(catalog, key.schema).map(Definition.of)
   }
 
-  override def apply(entry: CommitEntry, making: Making): Vector[Throwable] = {
+  override def apply(
+      entry: CommitEntry,
+      making: Making,
+      again: NameChange => NameChange = identity): Vector[Throwable] = {
     var isChanged = false
-    try inOrder(entry.names)(make(entry, _, making, () => isChanged = true))
+    try inOrder(entry.names)(make(entry, _, making, again, () => isChanged = true))
     catch { case NonFatal(e) if !isChanged => throw new Catalogs.NothingChanged(e) }
   }
 
@@ -75,7 +78,8 @@ private[lakestep] final class Metastore(
       entries: Vector[CommitEntry],
       atRisk: Set[NameKey],
       left: Making,
-      making: Making): Vector[Throwable] = {
+      making: Making,
+      again: NameChange => NameChange = identity): Vector[Throwable] = {
     val histories = entries.flatMap(_.names).groupBy(_.key)
     val first = entries.head
     val ended = for (c <- first.names; name <- c.key.name if has(c.key.metastore)) yield {
@@ -94,7 +98,7 @@ private[lakestep] final class Metastore(
         if (!mayBeLeft(histories(wanted.key), now) || waits) None
         else {
           val after = if (isHeld) wanted.after.map(_.asExternal) else wanted.after
-          make(first, wanted.copy(before = now, after = after), making)
+          make(first, wanted.copy(before = now, after = after), making, again)
         }
     }
   }
@@ -116,6 +120,7 @@ private[lakestep] final class Metastore(
       entry: CommitEntry,
       change: NameChange,
       making: Making,
+      again: NameChange => NameChange,
       begins: () => Unit = () => ()): Option[Throwable] = {
     val isDrop = change.key.name.isEmpty && change.after.isEmpty
     val now = find(change.key)
@@ -127,7 +132,7 @@ private[lakestep] final class Metastore(
       else
         try {
           begins()
-          change.key.name.fold(makeSchema(change))(makeTable(change, _, making))
+          change.key.name.fold(makeSchema(change))(makeTable(change, _, making, again))
           None
         } catch {
           // Not again by whoever comes next: names that were made may have been changed by then.
@@ -151,18 +156,23 @@ private[lakestep] final class Metastore(
       case _ => false
     }
 
-  private def makeTable(change: NameChange, name: String, making: Making): Unit = {
+  private def makeTable(
+      change: NameChange,
+      name: String,
+      making: Making,
+      again: NameChange => NameChange): Unit = {
     val schema = change.key.schema
     val identifier = TableIdentifier(name, Some(schema))
+    def create(made: NamedObject) =
+      catalog.createTable(Definition.table(identifier, made), ignoreIfExists = false)
     (change.before, change.after) match {
-      case (None, Some(made)) =>
-        catalog.createTable(Definition.table(identifier, made), ignoreIfExists = false)
+      case (None, Some(made)) => create(made)
       case (Some(old), Some(now)) if old.kind == now.kind =>
         catalog.alterTable(Definition.table(identifier, now))
       case (Some(old), after) =>
         drop(schema, name, old, making)
-        for (now <- after)
-          catalog.createTable(Definition.table(identifier, now), ignoreIfExists = false)
+        // Others may have begun to drop it since.
+        if (after.isDefined) again(change).after.foreach(create)
       case _ =>
     }
   }

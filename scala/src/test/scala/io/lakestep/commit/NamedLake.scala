@@ -33,21 +33,29 @@ private[commit] final class SharedMetastore {
         entries: Vector[CommitEntry],
         atRisk: Set[NameKey],
         left: Making,
-        making: Making): Vector[Throwable] = {
+        making: Making,
+        again: NameChange => NameChange): Vector[Throwable] = {
       entries.flatMap(_.names).groupBy(_.key).foreach { case (key, changes) =>
         if (mayBeLeft(changes, names.get(key)))
           names.updateWith(key)(_ => changes.last.after)
       }
       Vector.empty
     }
-    override def apply(entry: CommitEntry, making: Making): Vector[Throwable] = {
+    override def apply(
+        entry: CommitEntry,
+        making: Making,
+        again: NameChange => NameChange): Vector[Throwable] = {
       asked += 1
       if (!works) throw new IllegalStateException("the metastore is away")
       val wanted = entry.names.filter { c =>
         has(c.key.metastore) && NamedObject.areSame(names.get(c.key), c.before)
       }
       sleep()
-      wanted.foreach(c => names.updateWith(c.key)(_ => c.after))
+      for (c <- wanted) {
+        if (c.drops) names.remove(c.key)
+        val made = if (c.drops && c.after.isDefined) again(c) else c
+        names.updateWith(c.key)(_ => made.after)
+      }
       Vector.empty
     }
   }
@@ -62,12 +70,17 @@ private[lakestep] class ForwardingCatalogs(real: Catalogs) extends Catalogs {
   override def mayBeLeft(changes: Vector[NameChange], now: Option[NamedObject]): Boolean =
     real.mayBeLeft(changes, now)
   override def namesAt(places: Vector[TableRef]): Map[TableRef, String] = real.namesAt(places)
-  override def apply(entry: CommitEntry, making: Making): Vector[Throwable] = real(entry, making)
+  override def apply(
+      entry: CommitEntry,
+      making: Making,
+      again: NameChange => NameChange): Vector[Throwable] = real(entry, making, again)
   override def repair(
       entries: Vector[CommitEntry],
       atRisk: Set[NameKey],
       left: Making,
-      making: Making): Vector[Throwable] = real.repair(entries, atRisk, left, making)
+      making: Making,
+      again: NameChange => NameChange): Vector[Throwable] =
+    real.repair(entries, atRisk, left, making, again)
 }
 
 /** Tables A and B, and their names in a metastore. */

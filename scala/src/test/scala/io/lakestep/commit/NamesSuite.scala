@@ -120,8 +120,12 @@ final class NamesSuite extends AnyFunSuite {
     // The metastore does not answer when the first entry is to be made.
     val real = s.store.client()
     val failing = new ForwardingCatalogs(real) {
-      override def apply(entry: CommitEntry, making: Making): Vector[Throwable] =
-        if (entry.number == 1) throw new IllegalStateException("away") else real(entry, making)
+      override def apply(
+          entry: CommitEntry,
+          making: Making,
+          again: NameChange => NameChange): Vector[Throwable] =
+        if (entry.number == 1) throw new IllegalStateException("away")
+        else real(entry, making, again)
     }
     assert(isCommitted(s.rename(s.client(failing), "C", "D", "A")))
     assert(s.places == Map("A" -> "A", "B" -> "B"))
@@ -143,8 +147,11 @@ final class NamesSuite extends AnyFunSuite {
         asked > 1 && real.has(metastore)
       }
       override def isStill(metastore: String): Boolean = true
-      override def apply(entry: CommitEntry, making: Making): Vector[Throwable] =
-        if (asked > 1) real(entry, making) else Vector.empty
+      override def apply(
+          entry: CommitEntry,
+          making: Making,
+          again: NameChange => NameChange): Vector[Throwable] =
+        if (asked > 1) real(entry, making, again) else Vector.empty
     }
     assert(isCommitted(s.rename(s.client(forgetful), "A", "C", "A")))
     s.lake.begin(s.client())
@@ -291,7 +298,10 @@ final class NamesSuite extends AnyFunSuite {
       val real = s.store.client()
       var isWrong = true
       val db = s.client(new ForwardingCatalogs(real) {
-        override def apply(entry: CommitEntry, making: Making): Vector[Throwable] =
+        override def apply(
+            entry: CommitEntry,
+            making: Making,
+            again: NameChange => NameChange): Vector[Throwable] =
           if (isWrong && entry.number == 2)
             Vector(Errors(
               "LAKESTEP_NAME_TAKEN",
@@ -301,7 +311,7 @@ final class NamesSuite extends AnyFunSuite {
               "wanted" -> "B",
               "found" -> "A"
             ))
-          else real(entry, making)
+          else real(entry, making, again)
       })
       val change = NameChange(s.key("C"), Some(s.named("A")), Some(s.named("B")))
       assert(isCommitted(s.commit(db, change)))
@@ -334,6 +344,25 @@ final class NamesSuite extends AnyFunSuite {
       assert(isCommitted(s.commit(db, s.make("A", "B"))))
       assert(s.store.names(s.key("A")).isManaged == ends)
       assert(waitedMs == (if (ends) 600 else 2000))
+    }
+  }
+
+  test(
+    "a table in the place of a view is external, if a client has begun to drop the view meanwhile"
+  ) {
+    for (isHeeded <- Seq(true, false)) {
+      val s = new NamedLake
+      val view = NamedObject(NamedObject.View, None, Json.obj())
+      s.store.names(s.key("V")) = view
+      val dying = s.client(observer = new CommitSteps {
+        override def beforeNames(entry: CommitEntry): Unit = throw new Crash
+      })
+      val db = s.client(
+        s.store.client(sleep = () => { intercept[Crash] { s.lake.begin(dying); () }; () }),
+        safeguards = Safeguards.all.copy(detachesAgain = isHeeded)
+      )
+      assert(isCommitted(s.commit(db, NameChange(s.key("V"), Some(view), Some(s.named("B"))))))
+      assert(s.store.names(s.key("V")).isManaged == !isHeeded)
     }
   }
 

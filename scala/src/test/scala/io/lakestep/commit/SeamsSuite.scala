@@ -30,7 +30,10 @@ final class SeamsSuite extends AnyFunSuite {
           false
         override def namesAt(places: Vector[TableRef]): Map[TableRef, String] = Map.empty
         override def inside(schema: NameKey): Set[String] = Set.empty
-        override def apply(entry: CommitEntry, making: Making): Vector[Throwable] = {
+        override def apply(
+            entry: CommitEntry,
+            making: Making,
+            again: NameChange => NameChange): Vector[Throwable] = {
           entry.names.foreach(calls += entry.number -> _)
           if (fails) throw new IllegalStateException("no catalog")
           Vector.empty
@@ -39,7 +42,8 @@ final class SeamsSuite extends AnyFunSuite {
             entries: Vector[CommitEntry],
             atRisk: Set[NameKey],
             left: Making,
-            making: Making): Vector[Throwable] = Vector.empty
+            making: Making,
+            again: NameChange => NameChange): Vector[Throwable] = Vector.empty
       },
       listener = event => {
         events += event

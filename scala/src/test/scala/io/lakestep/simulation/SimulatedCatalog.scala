@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.catalog.{CatalogDatabase, CatalogTable, Ext
 import io.lakestep.catalog.ExternalCatalogCalls
 import io.lakestep.commit.{Catalogs, ForwardingCatalogs}
 import io.lakestep.names.{Metastore, TableName}
-import io.lakestep.timeline.{CommitEntry, Making, NameKey}
+import io.lakestep.timeline.{CommitEntry, Making, NameChange, NameKey}
 
 /**
  * A metastore as one client sees it: every call is a request, and so a scheduling point.
@@ -133,13 +133,19 @@ object SimulatedCatalog {
   /** The product's own metastore over it. */
   def catalogs(catalog: SimulatedCatalog, conf: Configuration, setsAside: Boolean): Catalogs =
     new ForwardingCatalogs(new Metastore(catalog, conf, setsAside)) {
-      override def apply(entry: CommitEntry, making: Making): Vector[Throwable] =
-        catalog.applying(Vector(entry), isRepair = false)(super.apply(entry, making))
+      override def apply(
+          entry: CommitEntry,
+          making: Making,
+          again: NameChange => NameChange): Vector[Throwable] =
+        catalog.applying(Vector(entry), isRepair = false)(super.apply(entry, making, again))
       override def repair(
           entries: Vector[CommitEntry],
           atRisk: Set[NameKey],
           left: Making,
-          making: Making): Vector[Throwable] =
-        catalog.applying(entries, isRepair = true)(super.repair(entries, atRisk, left, making))
+          making: Making,
+          again: NameChange => NameChange): Vector[Throwable] =
+        catalog.applying(entries, isRepair = true) {
+          super.repair(entries, atRisk, left, making, again)
+        }
     }
 }
