@@ -191,6 +191,19 @@ def test_what_is_refused(spark, table, clause, condition, state):
     assert spark.sql("SHOW TRANSACTIONS").collect() == []
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "RESTORE TABLE {} TO VERSION AS OF 'db:1'",
+        "RESTORE {} TO VERSION AS OF 'snapshot:eoy'",
+        "CREATE TABLE past_clone SHALLOW CLONE {} VERSION AS OF 'db:1'",
+    ],
+)
+def test_only_queries_name_a_state_of_the_database(spark, table, statement):
+    with refused("LAKESTEP_AS_OF_OUTSIDE_QUERY", "0A000"):
+        spark.sql(statement.format(table("past_elsewhere")))
+
+
 def test_nothing_is_written(spark, table):
     name = table("past_read_only")
     entry = write(spark, f"INSERT INTO {name} VALUES (3, 'c')")

@@ -18,6 +18,7 @@ import io.lakestep.commit.TransactionModes
 import io.lakestep.sql.command.{
   BeginTransaction, BlockEnd, BlockPiece, StatementOfTransaction, TransactionBlock
 }
+import io.lakestep.sql.redirect.ReadAsOf
 import io.lakestep.transaction.Transactions
 
 /**
@@ -40,7 +41,8 @@ private[parse] abstract class TextParser(session: SparkSession, delegate: Parser
   protected def failing(parse: => LogicalPlan): LogicalPlan =
     try parse
     catch {
-      case NonFatal(failure) =>
+      case NonFatal(e) =>
+        val failure = ReadAsOf.outsideQuery(e).getOrElse(e)
         Transactions.failed(session, failure)
         throw failure
     }

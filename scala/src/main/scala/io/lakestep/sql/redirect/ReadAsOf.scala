@@ -118,6 +118,15 @@ object ReadAsOf {
     case _ => None
   }
 
+  /** What Delta's parser says where a statement that is no query names a state of the database. */
+  def outsideQuery(failure: Throwable): Option[Throwable] = failure match {
+    case e: NumberFormatException =>
+      // For input string: "db:42"
+      Option(e.getMessage).flatMap(_.split('"').lift(1)).filter(ofDatabase(_).isDefined)
+        .map(asked => Errors.caused("LAKESTEP_AS_OF_OUTSIDE_QUERY", e, "asked" -> asked))
+    case _ => None
+  }
+
   private def asked(text: String): AsOf = text.trim match {
     case Snapshot(name) => AsOf.Named(name.trim)
     case Version(number) => version(number, text)
