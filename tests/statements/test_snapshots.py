@@ -4,7 +4,7 @@ import os
 import shutil
 import threading
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -263,6 +263,81 @@ def test_vacuum_leaves_what_open_transactions_need(spark, other_session, table, 
     rollback(other_session)
 
 
+def test_who_reads_rows_that_a_deletion_vector_deleted_is_told(spark, table, alone):
+    name = table("snap_vectors", rows=[(n, "a") for n in range(9)])
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    write(spark, f"OPTIMIZE {name}")
+    created(spark, "persons")
+
+    def held():
+        (row,) = spark.sql(f"SELECT * FROM lakestep_held('{name}')").collect()
+        return row["files"], row["has_deleted_rows"]
+
+    assert held() == (0, False)
+    write(spark, f"INSERT INTO {name} VALUES (9, 'b')")
+    assert held() == (0, False)
+    write(spark, f"DELETE FROM {name} WHERE id = 1")
+    assert held() == (0, True)
+    write(spark, f"DELETE FROM {name} WHERE id < 9")
+    assert held() == (1, True)
+    spark.sql("DROP SNAPSHOT persons")
+    spark.conf.set("spark.lakestep.undo.retainHours", "1")
+    row = spark.sql(f"SELECT * FROM lakestep_held('{name}')").first()
+    assert (row["holder"], row["name"], row["version"]) == ("UNDO", None, None)
+    assert row["files"] > 0 and row["has_deleted_rows"]
+    spark.conf.unset("spark.lakestep.undo.retainHours")
+    assert spark.sql(f"SELECT * FROM lakestep_held('{name}')").collect() == []
+
+
+@pytest.mark.parametrize("holder", ["transaction", "undo", "nobody"])
+def test_log_clean_ups_leave_what_is_needed(spark, other_session, table, alone, holder):
+    name = table("snap_log")
+    log = folder(spark, name) / "_delta_log"
+    spark.sql(
+        f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.logRetentionDuration' = 'interval 0 hours', "
+        "'delta.checkpointInterval' = '2', 'lakestep.foreignWriters' = 'forbid')"
+    )
+    for number in range(3, 7):
+        write(spark, f"INSERT INTO {name} VALUES ({number}, 'before')")
+    before = ids(spark, name)
+    began = max(file.name[:20] for file in log.glob("0*.json"))
+    if holder == "transaction":
+        begin(other_session)
+    if holder == "undo":
+        spark.conf.set("spark.lakestep.undo.retainHours", "1000")
+    for number in range(7, 12):
+        write(spark, f"INSERT INTO {name} VALUES ({number}, 'after')")
+    age(log.glob("0*"), days=3)
+    for number in range(12, 14):
+        write(spark, f"INSERT INTO {name} VALUES ({number}, 'later')")
+    first = min(file.name[:20] for file in log.glob("0*.json"))
+    assert (first <= began) == (holder != "nobody")
+    if holder == "transaction":
+        assert int(first) > 0, "what nobody needs goes"
+        # It has not touched the table before.
+        assert ids(other_session, name) == before
+        rollback(other_session)
+    spark.conf.unset("spark.lakestep.undo.retainHours")
+    for number in range(14, 16):
+        write(spark, f"INSERT INTO {name} VALUES ({number}, 'last')")
+    assert min(file.name[:20] for file in log.glob("0*.json")) > began
+
+
+def test_until_when_a_snapshot_without_copies_is_safe(spark, table, alone):
+    name = table("snap_risk")
+    write(spark, f"INSERT INTO {name} VALUES (3, 'c')")
+    kept = folder(spark, name) / "_delta_log/_lakestep/kept"
+    kept.write_text("no folder")
+    state = created(spark, "risk")["state"]
+    said, until = state.split(": ", 1)[0].rsplit(" ", 1)
+    assert said == "AT RISK until"
+    days = (datetime.fromisoformat(until.replace("Z", "+00:00")) - datetime.now(timezone.utc)).days
+    assert days in (29, 30)
+    kept.unlink()
+    assert shown(spark)["risk"]["state"] == "KEPT"
+    spark.sql("DROP SNAPSHOT risk")
+
+
 def test_a_snapshot_of_what_vacuum_has_cut_is_refused(spark, table, alone):
     name, other = table("snap_cut"), table("snap_uncut")
     entry = write(spark, f"DELETE FROM {name} WHERE id = 1", f"DELETE FROM {other}")
@@ -297,7 +372,7 @@ def test_a_table_that_is_made_anew_is_not_read_for_it(spark, tmp_path):
     shutil.rmtree(tmp_path / "anew")
     spark.sql(f"CREATE TABLE {name} (id INT) USING delta")
     spark.sql(f"INSERT INTO {name} VALUES (666)")
-    assert shown(spark)["anew"]["state"].startswith("AT RISK")
+    assert shown(spark)["anew"]["state"].startswith("AT RISK: ")
     assert at(spark, "anew", name) == ["LAKESTEP_NOT_THERE_AS_OF"]
     with refused("LAKESTEP_NOT_THERE_AS_OF"):
         ids(spark, f"{name} VERSION AS OF 'snapshot:anew'")

@@ -1,5 +1,7 @@
 package io.lakestep
 
+import java.util.concurrent.TimeUnit
+
 /** One configuration key with its meaning. Every key is listed in docs/settings.md. */
 final case class ConfKey[T](key: String, default: T, doc: String, parse: String => T) {
 
@@ -175,6 +177,10 @@ object LakestepConf {
     "Class that is told of every step of a commit. For tests.",
     text => Some(text.trim).filter(_.nonEmpty)
   )
+
+  /** For how long undo finds what is removed, if it is to. */
+  def undoMs(get: String => Option[String]): Option[Long] =
+    Some(UndoHours.from(get)).filter(_ > 0).map(TimeUnit.HOURS.toMillis)
 
   val all: Seq[ConfKey[_]] =
     Seq(

@@ -39,7 +39,11 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
         .getOrElse(pin(at, path, notBelow, reader))
     catch {
       case e: LakestepException if wasThere(at, path) && Pins.Gone(e.getCondition) =>
-        throw notThere(at, path, "it was dropped since, or its log was cleaned up")
+        throw notThere(
+          at,
+          path,
+          "it was dropped since, or its log was cleaned up; " + keeper(at, path)
+        )
     }
 
   private def wasThere(at: ReadPoint, path: TableRef) =
@@ -123,10 +127,18 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
         at,
         path,
         if (isAnother) "its path is that of another table now"
-        else s"its oldest version that is left, $version, is younger"
+        else s"its oldest version that is left, $version, is younger; ${keeper(at, path)}"
       )
     }
   }
+
+  /** A snapshot that kept a table at about that time, or would have. */
+  private def keeper(at: ReadPoint, path: TableRef): String =
+    timeline.snapshots.all().filter(s => !s.isHold && s.table(path).isDefined)
+      .minByOption(s => (s.entry - at.entry).abs)
+      .fold("a named snapshot of that version would have kept it") { s =>
+        s"snapshot ${s.name} has it as it was in version ${s.entry}"
+      }
 
   private def notThere(at: ReadPoint, path: TableRef, reason: String): Throwable = Errors(
     "LAKESTEP_NOT_THERE_AS_OF",

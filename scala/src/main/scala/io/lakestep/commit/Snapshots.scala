@@ -296,6 +296,16 @@ final class Snapshots private[commit] (
     snapshots ++ transactions
   }
 
+  /**
+   * The oldest version of a table that is read from its log: by a snapshot without a copy, or by a transaction
+   * that is open.
+   *
+   * @param own the transaction that asks
+   */
+  def oldestNeeded(table: TableRef, own: String): Option[Long] =
+    logOf(table).toVector.flatMap(holders(_, table, Some(own)))
+      .filterNot(_.snapshot.exists(kept(table, _).isDefined)).flatMap(_.version).minOption
+
   /** The version that an open transaction reads, or would. */
   private def versionAt(txn: Requested, table: TableRef): Option[Long] = {
     val base = timeline.snapshotAt(txn.snapshot)

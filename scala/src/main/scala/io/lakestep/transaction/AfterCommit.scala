@@ -6,6 +6,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.lakestep.{
   AutoCompaction, CatalogUpdate, DeltaHousekeeping, SparkInternals
 }
+import io.lakestep.LakestepConf
 import io.lakestep.commit.CommitOutcome
 import io.lakestep.log.LogCommit
 
@@ -77,8 +78,17 @@ private[transaction] object AfterCommit {
       tables: Seq[Published]): Unit = {
     def keep(files: Seq[Path]): Unit =
       transaction.database.keep(files.map(_.toUri.toString): _*)
+    val undoMs = LakestepConf.undoMs(session.conf.getOption).getOrElse(0L)
     for (t <- tables; interval <- t.table.checkpointInterval)
-      DeltaHousekeeping.checkpoint(session, t.table.base, t.versions, interval, keep)
+      DeltaHousekeeping.checkpoint(
+        session,
+        t.table.base,
+        t.versions,
+        interval,
+        keep,
+        undoMs,
+        transaction.database.snapshots.oldestNeeded(t.table.ref, transaction.id)
+      )
   }
 
   private def compact(session: SparkSession, table: TransactionTable)(

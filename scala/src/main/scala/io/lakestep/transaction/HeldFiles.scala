@@ -11,6 +11,14 @@ import io.lakestep.commit.Holder
 import io.lakestep.log.TableRef
 import io.lakestep.overlay.{Chain, OverlayPath}
 
+/**
+ * What is held of a table that its newest version does not have.
+ *
+ * @param hasDeletedRows whether rows may be among it that the newest version does not have: whether there is
+ *                       a data file that is not there any more, or has another deletion vector there
+ */
+final case class Held(files: Long, bytes: Long, hasDeletedRows: Boolean)
+
 /** The data files of a table that somebody holds. */
 final class HeldFiles(session: SparkSession, table: TableRef) {
 
@@ -47,13 +55,23 @@ final class HeldFiles(session: SparkSession, table: TableRef) {
     VersionFiles.data(session, state, version, base)
   }
 
-  /** How many files, and bytes, are held that the newest version does not have. */
-  def count(holder: Holder, version: Long): (Long, Long) = {
+  /** Condition: as `data`. */
+  def count(holder: Holder, version: Long): Held = count(data(holder, version)(_: String))
+
+  /** Of those that were removed since a time. */
+  def countRemoved(sinceMs: Long): Held = count(removed(sinceMs)(_: String))
+
+  private def count(held: String => DataFrame): Held = {
     val base = path.toString
-    val now = data(VersionFiles.head(session, path))(base).map(_.select("path"))
-    val held = data(holder, version)(base)
-    val sums = now.fold(held)(held.join(_, Seq("path"), "left_anti"))
-      .selectExpr("count_if(bytes > 0)", "coalesce(sum(bytes), 0)").head()
-    (sums.getLong(0), sums.getLong(1))
+    val all = held(base)
+    val now = data(VersionFiles.head(session, path))(base).getOrElse(all.limit(0))
+    val counts = all.where("bytes > 0").dropDuplicates("path").as("held")
+      .join(now.where("bytes > 0").as("now"), Seq("path"), "left")
+      .selectExpr(
+        "count_if(now.bytes IS NULL)",
+        "coalesce(sum(CASE WHEN now.bytes IS NULL THEN held.bytes END), 0)",
+        "count_if(now.vector IS DISTINCT FROM held.vector)"
+      ).head()
+    Held(counts.getLong(0), counts.getLong(1), counts.getLong(2) > 0)
   }
 }

@@ -9,7 +9,7 @@ import org.apache.hadoop.fs.{FileUtil, Path}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 
-import org.apache.spark.sql.delta.lakestep.{SparkInternals, VersionFiles}
+import org.apache.spark.sql.delta.lakestep.{LogCleanup, SparkInternals, VersionFiles}
 import io.lakestep.Ids
 import io.lakestep.commit.Database
 import io.lakestep.log.TableRef
@@ -49,6 +49,11 @@ object KeptCopies extends Logging {
     }
     database.snapshots.keep(snapshot, table, folder, files.map(target(table.path, folder, _)))
   }
+
+  /** Until when the log keeps a version without a copy, if that can be told. */
+  def keptUntilMs(session: SparkSession, table: SnapshotTable): Option[Long] =
+    try LogCleanup.keptUntilMs(session, path(table.path.uri), table.version)
+    catch { case NonFatal(_) => None }
 
   private def target(table: TableRef, copy: String, file: String) =
     s"${table.keptCopy(copy)}/$file"

@@ -4,7 +4,7 @@ import java.io.File
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.delta.DeltaLog
-import org.apache.spark.sql.delta.lakestep.DurableCheckpoint
+import org.apache.spark.sql.delta.lakestep.{DurableCheckpoint, LogCleanup}
 import io.lakestep.NeedsSpark
 import io.lakestep.log.LogFileName
 import org.scalatest.funsuite.AnyFunSuite
@@ -40,7 +40,7 @@ class DurableCheckpointTest extends AnyFunSuite with OverlaySession {
           assert(files.forall(f => new File(f.toUri.getPath).length > 0))
           kept = files
         }
-      )
+      )(LogCleanup(anew, anew.update(), 0, None))
       assert(kept.exists(_.getName.startsWith("00000000000000000003.checkpoint")))
       assert(kept.exists(_.getParent.getName == "_sidecars") == (policy == "v2"))
       assert(!commit(0).exists)

@@ -1,12 +1,14 @@
 package io.lakestep.sql.command
 
 import java.sql.Timestamp
+import java.time.Instant
 import java.util.concurrent.TimeUnit
 
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.types.{ArrayType, IntegerType, LongType, StringType, TimestampType}
 
+import io.lakestep.LakestepException
 import io.lakestep.commit.{AsOf, SnapshotRequest}
 import io.lakestep.timeline.{NamedSnapshot, SnapshotTable}
 import io.lakestep.transaction.{AskedAsOf, Databases, KeptCopies, Transactions}
@@ -26,8 +28,7 @@ private[sql] object SnapshotRow {
     "state" -> StringType
   )
 
-  /** @param risks the tables without a copy of their log, each with the reason */
-  def apply(s: NamedSnapshot, risks: Seq[(SnapshotTable, Throwable)]): Row = Row(
+  def apply(session: SparkSession, s: NamedSnapshot): Row = Row(
     s.name,
     s.entry,
     new Timestamp(s.timeMs),
@@ -37,10 +38,23 @@ private[sql] object SnapshotRow {
     s.retainUntilMs.map(new Timestamp(_)).orNull,
     s.tables.size,
     s.missing.map(_.uri),
-    if (risks.isEmpty) "KEPT"
-    else "AT RISK: " + risks.map { case (t, why) => s"${t.path.uri}: ${why.getMessage}" }
-      .mkString("; ")
+    state(session, KeptCopies.make(session, s))
   )
+
+  /**
+   * @param risks the tables without a copy of their log, each with the reason. The first clean-up of a log may
+   *              take what the version needs.
+   */
+  private def state(session: SparkSession, risks: Seq[(SnapshotTable, Throwable)]): String =
+    if (risks.isEmpty) "KEPT"
+    else {
+      // Of a table that is not there any more nothing is kept.
+      val isThere = !risks.exists(_._2.isInstanceOf[LakestepException])
+      val until = risks.filter(_ => isThere)
+        .flatMap { case (t, _) => KeptCopies.keptUntilMs(session, t) }.minOption
+      until.fold("AT RISK: ")(ms => s"AT RISK until ${Instant.ofEpochMilli(ms)}: ") +
+        risks.map { case (t, why) => s"${t.path.uri}: ${why.getMessage}" }.mkString("; ")
+    }
 }
 
 /** `CREATE SNAPSHOT`: gives a state of the database a name, and keeps what it needs. */
@@ -65,7 +79,7 @@ final case class CreateSnapshot(
         session.sparkContext.applicationId
       )
     )
-    Seq(SnapshotRow(snapshot, KeptCopies.make(session, snapshot)))
+    Seq(SnapshotRow(session, snapshot))
   }
 }
 
@@ -93,5 +107,5 @@ final case class ShowSnapshots() extends TransactionCommand {
 
   override def run(session: SparkSession): Seq[Row] =
     Databases.of(session).snapshots.all().filterNot(_.isHold)
-      .map(s => SnapshotRow(s, KeptCopies.make(session, s)))
+      .map(SnapshotRow(session, _))
 }

@@ -1,7 +1,11 @@
 package io.lakestep.sql.listing
 
+import java.time.Duration
+
 import org.apache.spark.sql.{Row, SparkSession}
-import org.apache.spark.sql.types.{DataType, LongType, MapType, StringType, TimestampType}
+import org.apache.spark.sql.types.{
+  DataType, DayTimeIntervalType, LongType, MapType, StringType, TimestampType
+}
 
 import io.lakestep.timeline.{Requested, Timeline}
 import io.lakestep.transaction.{Databases, SessionState, Transactions}
@@ -18,6 +22,7 @@ private[sql] object TransactionsListing extends Listing {
     "state" -> StringType,
     "entry" -> LongType,
     "began_at" -> TimestampType,
+    "age" -> DayTimeIntervalType(),
     "tables" -> StringType,
     "application" -> StringType,
     "comment" -> StringType,
@@ -64,6 +69,7 @@ private[sql] object TransactionsListing extends Listing {
     state,
     entry.map(Long.box).orNull,
     Listing.time(of.requestedAtMs),
+    Duration.ofMillis((System.currentTimeMillis() - of.requestedAtMs).max(0)),
     tables,
     of.application,
     of.labels.comment.orNull,

@@ -1,7 +1,5 @@
 package io.lakestep.sql.run
 
-import java.util.concurrent.TimeUnit
-
 import io.delta.tables.execution.VacuumTableCommand
 import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
@@ -62,7 +60,11 @@ final case class SparingVacuum(vacuum: VacuumTableCommand) extends LeafRunnableC
     val now = System.currentTimeMillis()
     val files = new HeldFiles(session, table)
     val held = for (holder <- holders; version <- holder.version) yield {
-      logInfo(s"VACUUM of $table leaves what ${holder.name} reads in version $version")
+      val left = files.count(holder, version)
+      logInfo(
+        s"VACUUM of $table leaves ${left.files} files, ${left.bytes} bytes, which ${holder.name} " +
+          s"reads in version $version and the newest version does not have"
+      )
       version -> (files.data(holder, version)(_: String))
     }
     // A snapshot that is made now may read what is removed before Delta looks for it.
@@ -70,12 +72,17 @@ final case class SparingVacuum(vacuum: VacuumTableCommand) extends LeafRunnableC
     val newest = Option.when(isShort)(head -> ((base: String) =>
       files.data(head)(base).getOrElse(session.emptyDataFrame.selectExpr(
         "'' AS path",
-        "0L AS bytes"
+        "0L AS bytes",
+        "'' AS vector"
       ))
     ))
     val open = holders.filter(_.kind == Holder.OfTransaction).map(_.sinceMs - SparingVacuum.SkewMs)
-    val undoMs = TimeUnit.HOURS.toMillis(LakestepConf.UndoHours.from(session.conf.getOption))
-    val undo = Option.when(now - undoMs < beforeMs)(files.removed(now - undoMs)(_: String))
+    val undo =
+      for (ms <- LakestepConf.undoMs(session.conf.getOption) if now - ms < beforeMs) yield {
+        val left = files.countRemoved(now - ms)
+        logInfo(s"VACUUM of $table leaves ${left.files} files, ${left.bytes} bytes, for undo")
+        files.removed(now - ms)(_: String)
+      }
     DeltaVacuum.Spared(
       (open ++ Option.when(isShort)(now)).minOption,
       (held ++ newest).distinctBy(_._1).map(_._2) ++ undo

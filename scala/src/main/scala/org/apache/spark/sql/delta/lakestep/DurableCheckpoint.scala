@@ -14,12 +14,15 @@ import org.apache.spark.sql.delta.util.FileNames
  */
 object DurableCheckpoint {
 
-  /** @param keep makes files durable */
+  /**
+   * @param keep makes files durable
+   * @param clean cleans up the log
+   */
   def write(
       session: SparkSession,
       log: DeltaLog,
       snapshot: Snapshot,
-      keep: Seq[Path] => Unit): Unit = {
+      keep: Seq[Path] => Unit)(clean: => Unit): Unit = {
     val fs = log.logPath.getFileSystem(log.newDeltaHadoopConf())
     def in(folder: Path) =
       try fs.listStatus(folder).map(_.getPath).toSet
@@ -32,6 +35,6 @@ object DurableCheckpoint {
     }
     keep((checkpoints ++ in(sidecars) -- others).toSeq)
     log.writeLastCheckpointFile(log, written, LastCheckpointInfo.checksumEnabled(session))
-    log.doLogCleanup(snapshot, None)
+    clean
   }
 }

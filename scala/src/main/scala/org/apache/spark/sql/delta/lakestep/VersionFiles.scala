@@ -56,8 +56,8 @@ object VersionFiles extends Logging {
     }
 
   /**
-   * The data files of a version, as full paths below `base`, and the deletion vectors beside them; with
-   * the bytes of the former. None where the version cannot be read there.
+   * The data files of a version, as full paths below `base`, with their bytes and the id of their deletion
+   * vector; and the files of deletion vectors, with neither. None where the version cannot be read there.
    *
    * @param table the table, or an overlay in which the version is the newest one
    * @param base how the paths begin
@@ -73,9 +73,7 @@ object VersionFiles extends Logging {
         }
       // Where there is no log Delta has an empty one.
       found.filter(_.version == version).map { snapshot =>
-        snapshot.allFiles.flatMap(pathsOf(base, _))(
-          Encoders.tuple(Encoders.STRING, Encoders.scalaLong)
-        ).toDF("path", "bytes")
+        snapshot.allFiles.flatMap(pathsOf(base, _))(Columns).toDF("path", "bytes", "vector")
       }
     }
 
@@ -113,22 +111,27 @@ object VersionFiles extends Logging {
       val tombstones = DeltaLog.forTable(session, table).update().tombstones
       tombstones.filter(_.delTimestamp >= sinceMs).flatMap { file =>
         pathsOf(base, file.path, file.size.getOrElse(0L), file.deletionVector)
-      }(Encoders.tuple(Encoders.STRING, Encoders.scalaLong)).toDF("path", "bytes")
+      }(Columns).toDF("path", "bytes", "vector")
     }
 
   /** The newest version of a table. */
   def head(session: SparkSession, table: Path): Long =
     session.withActive(DeltaLog.forTable(session, table).update().version)
 
-  /** A data file below `base` and its deletion vector, if that lies in a file; with the bytes of the former. */
-  def pathsOf(base: String, file: AddFile): Seq[(String, Long)] =
+  private val Columns = Encoders.tuple(Encoders.STRING, Encoders.scalaLong, Encoders.STRING)
+
+  /** A data file below `base` and its deletion vector, if that lies in a file; as `data` has them. */
+  def pathsOf(base: String, file: AddFile): Seq[(String, Long, String)] =
     pathsOf(base, file.path, file.size, file.deletionVector)
 
   private def pathsOf(
       base: String,
       path: String,
       bytes: Long,
-      vector: DeletionVectorDescriptor): Seq[(String, Long)] =
-    Seq(DeltaFileOperations.absolutePath(base, path).toString -> bytes) ++
-      Option(vector).filter(_.isOnDisk).map(_.absolutePath(new Path(base)).toString -> 0L)
+      vector: DeletionVectorDescriptor): Seq[(String, Long, String)] = {
+    val own = Option(vector)
+    val file = DeltaFileOperations.absolutePath(base, path).toString
+    Seq((file, bytes, own.fold("")(_.uniqueId))) ++
+      own.filter(_.isOnDisk).map(v => (v.absolutePath(new Path(base)).toString, 0L, ""))
+  }
 }
