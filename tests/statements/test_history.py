@@ -255,7 +255,9 @@ class History:
     # What was.
 
     def rows(self, query):
-        return {row["id"]: row["v"] for row in self.sql(query)}
+        found = [(row["id"], row["v"]) for row in self.sql(query)]
+        assert len(found) == len(dict(found)), f"{query}: rows twice in {sorted(found)}"
+        return dict(found)
 
     def check(self, state, clause, may_be_lost):
         """The names in an earlier state, and what some of them stand for, in a transaction."""

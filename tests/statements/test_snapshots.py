@@ -295,6 +295,7 @@ def test_log_clean_ups_leave_what_is_needed(spark, other_session, table, alone, 
     log = folder(spark, name) / "_delta_log"
     spark.sql(
         f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.logRetentionDuration' = 'interval 0 hours', "
+        "'delta.deletedFileRetentionDuration' = 'interval 0 hours', "
         "'delta.checkpointInterval' = '2', 'lakestep.foreignWriters' = 'forbid')"
     )
     for number in range(3, 7):

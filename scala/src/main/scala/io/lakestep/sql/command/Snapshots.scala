@@ -49,9 +49,13 @@ private[sql] object SnapshotRow {
     if (risks.isEmpty) "KEPT"
     else {
       // Of a table that is not there any more nothing is kept.
-      val isThere = !risks.exists(_._2.isInstanceOf[LakestepException])
-      val until = risks.filter(_ => isThere)
-        .flatMap { case (t, _) => KeptCopies.keptUntilMs(session, t) }.minOption
+      val isGone = risks.exists {
+        case (_, e: LakestepException) => e.getCondition == "LAKESTEP_NOT_THERE_AS_OF"
+        case _ => false
+      }
+      val until =
+        if (isGone) None
+        else risks.flatMap { case (t, _) => KeptCopies.keptUntilMs(session, t) }.minOption
       until.fold("AT RISK: ")(ms => s"AT RISK until ${Instant.ofEpochMilli(ms)}: ") +
         risks.map { case (t, why) => s"${t.path.uri}: ${why.getMessage}" }.mkString("; ")
     }
