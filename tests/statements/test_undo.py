@@ -123,6 +123,28 @@ def test_an_optimize_in_between_is_no_obstacle(spark, table):
     assert ids(spark, one) == [1, 2, 4]
 
 
+def test_rows_that_a_restore_brought_back_do_not_come_twice(spark, table):
+    name = table("undo_twice", rows=[(1, "a"), (2, "b"), (3, "c")])
+    before = write(spark, f"INSERT INTO {name} VALUES (4, 'd')")
+    spark.sql(f"OPTIMIZE {name}")
+    deleted = load(spark, f"DELETE FROM {name}")
+    write(spark, f"RESTORE TABLES ({name}) TO VERSION {before}")
+    with refused("LAKESTEP_REVERT_BUILT_UPON", "2BP01"):
+        spark.sql(f"REVERT TRANSACTION '{deleted}'")
+    assert sorted(row["id"] for row in spark.table(name).collect()) == [1, 2, 3, 4]
+
+
+def test_two_transactions_are_taken_back_the_older_one_first(spark, table):
+    name = table("undo_both", rows=[(1, "a"), (2, "b"), (3, "c")])
+    spark.sql(f"OPTIMIZE {name}")
+    write(spark, f"INSERT INTO {name} VALUES (4, 'd')")
+    one = load(spark, f"DELETE FROM {name} WHERE id < 3")
+    two = load(spark, f"DELETE FROM {name} WHERE id = 4")
+    spark.sql(f"REVERT TRANSACTION '{one}'")
+    spark.sql(f"REVERT TRANSACTION '{two}'")
+    assert sorted(row["id"] for row in spark.table(name).collect()) == [1, 2, 3, 4]
+
+
 def test_deletion_vectors_come_and_go(spark, table):
     one = table("undo_vectors", rows=[(i, "x") for i in range(10)])
     spark.sql(f"ALTER TABLE {one} SET TBLPROPERTIES (delta.enableDeletionVectors = true)")

@@ -29,11 +29,14 @@ private[commit] object Cancelled {
       else left
     }
 
+  /** Whether it has reverted transactions, and done nothing else. */
+  def isRevert(entry: CommitEntry): Boolean =
+    entry.undoes.nonEmpty && entry.undoes.forall(_.transaction.isDefined) &&
+      entry.tables.forall(_.operations.forall(_ == "RESTORE"))
+
   /** Of each that did nothing else, what it has reverted; the earliest first, as later ones may rest on it. */
   private def pairs(later: Vector[CommitEntry]): Vector[(Set[String], String)] =
-    later.filter(e => e.undoes.nonEmpty && e.undoes.forall(_.transaction.isDefined))
-      .filter(e => e.tables.forall(_.operations.forall(_ == "RESTORE")))
-      .map(e => e.undoes.flatMap(_.transaction).toSet -> e.transaction.id)
+    later.filter(isRevert).map(e => e.undoes.flatMap(_.transaction).toSet -> e.transaction.id)
 
   /** Whether each file is in the end as it was before. */
   private def isNothing(commits: Vector[LogCommit]): Boolean = {

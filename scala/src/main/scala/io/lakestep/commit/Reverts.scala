@@ -84,15 +84,11 @@ final class Reverts private[commit] (env: Environment) {
       )
     } else {
       val now = states.stateAt(table.path, upTo)
-      val surroundings = around(table, own ++ since, before)
-      judged(
-        table,
-        own,
-        since,
-        now,
-        surroundings.fits(now.metaData),
-        UndoPlan(own, since, surroundings)
+      val reverts = later.filter(Cancelled.isRevert).map(_.transaction.id).toSet
+      val surroundings = around(table, own ++ since, before).copy(restores =
+        c => Returned.isRestore(c) && !c.mark.exists(m => reverts(m.transaction))
       )
+      judged(table, own, since, now, surroundings)
     }
   }
 
@@ -130,12 +126,15 @@ final class Reverts private[commit] (env: Environment) {
       own: Vector[LogCommit],
       since: Vector[LogCommit],
       now: TableState,
-      fits: Boolean,
-      plan: UndoPlan): RevertPlan = {
+      surroundings: UndoPlan.Surroundings): RevertPlan = {
+    val plan = UndoPlan(own, since, surroundings)
+    val fits = surroundings.fits(now.metaData)
     val apps = own.flatMap(_.actions).collect { case t: SetTransaction => t.appId }.distinct
     val kept = apps.filter(app => plan.residue.contains(UndoPlan.ofApplication(app)))
     val stays = kept.map(UndoPlan.ofApplication).toSet + UndoPlan.ProtocolName
-    val derived = if (isAnythingLeft(own, since, now)) Set.empty[String] else addedBy(since)
+    val derived =
+      if (isAnythingLeft(own, since, now)) Set.empty[String]
+      else addedBy(since) -- surroundings.returned(own, since)
     // What was made of its rows and has gone since is no obstacle.
     val residue =
       plan.residue.filterNot(stays).filterNot(derived -- own.flatMap(_.files).map(_.path))

@@ -33,6 +33,7 @@ private[commit] object UndoPlan {
    * @param isNew whether the change has made the table, which stays, without rows
    * @param exists whether a data file, and its deletion vector, is still there
    * @param fits whether files of the table as it was before can stand under this metadata
+   * @param restores whether a later commit may bring back rows of before the change in other files
    */
   final case class Surroundings(
       originals: Set[String] => Map[String, AddFile],
@@ -41,7 +42,13 @@ private[commit] object UndoPlan {
       isNew: Boolean,
       exists: FileAction => Boolean,
       fits: MetaData => Boolean,
-      nowMs: Long)
+      nowMs: Long,
+      restores: LogCommit => Boolean = Returned.isRestore) {
+
+    /** See `Returned`. */
+    def returned(own: Vector[LogCommit], after: Vector[LogCommit]): Set[String] =
+      Returned.files(own, after, restores)(originals(_).keySet)
+  }
 
   /**
    * @param published our commits of the table
@@ -69,9 +76,11 @@ private[commit] object UndoPlan {
       case (r, add) if !fits || touched(r.path) || !add.exists(around.exists) => r.path
     }
     val builtUpon = adds.keySet.intersect(history.stuck)
-    val keeps = removes.nonEmpty && (builtUpon.nonEmpty || (unrestorable.nonEmpty && adds.nonEmpty))
+    val returned = if (removes.isEmpty) Set.empty[String] else around.returned(own, since)
+    val keeps = removes.nonEmpty &&
+      (builtUpon.nonEmpty || returned.nonEmpty || (unrestorable.nonEmpty && adds.nonEmpty))
     if (keeps) {
-      val kept = adds.keySet ++ removes.keySet ++ history.derived
+      val kept = adds.keySet ++ removes.keySet ++ history.derived ++ returned
       UndoPlan(Vector.empty, kept.toVector.sorted ++ headerNames(own))
     } else {
       val ours = adds.values.toVector.flatMap(a => history.live.get(a.path))
