@@ -10,6 +10,26 @@ sealed trait AsOf
 
 object AsOf {
 
+  private val OfDatabase = "(?i)db:(.*)".r
+  private val OfSnapshot = "(?i)snapshot:(.*)".r
+
+  /** A state of the database, where what a query gives as a version is one, and not one of the table. */
+  def inQuery(text: String): Option[AsOf] = text match {
+    case OfDatabase(_) | OfSnapshot(_) => Some(asked(text))
+    case _ => None
+  }
+
+  /** The same, where a number alone is one. Condition: LAKESTEP_AS_OF_INVALID. */
+  def asked(text: String): AsOf = text.trim match {
+    case OfSnapshot(name) => Named(name.trim)
+    case OfDatabase(number) => version(number, text)
+    case number => version(number, text)
+  }
+
+  private def version(number: String, text: String): AsOf = Version(
+    number.trim.toLongOption.getOrElse(throw Errors("LAKESTEP_AS_OF_INVALID", "asked" -> text))
+  )
+
   /** What the entries up to this one left behind. */
   final case class Version(number: Long) extends AsOf {
     override def toString: String = s"VERSION $number"

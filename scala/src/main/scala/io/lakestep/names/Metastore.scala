@@ -136,7 +136,7 @@ private[lakestep] final class Metastore(
           None
         } catch {
           // Not again by whoever comes next: names that were made may have been changed by then.
-          case e: LakestepException => Some(e)
+          case e: LakestepException if e.getCondition == Metastore.FolderNotEmpty => Some(e)
           // Somebody else does the same, and is quicker.
           case _: AnalysisException
               if !isUnmoved && NamedObject.areSame(find(change.key), change.after) => None
@@ -295,7 +295,7 @@ private[lakestep] final class Metastore(
     def isEmpty = !fs.exists(folder) || fs.listStatus(folder).isEmpty
     if (!Metastore.schema(catalog, schema.name).exists(_.locationUri == elsewhere) && !isEmpty)
       throw Errors(
-        "LAKESTEP_SCHEMA_FOLDER_NOT_EMPTY",
+        Metastore.FolderNotEmpty,
         "schema" -> schema.name,
         "folder" -> folder.toString
       )
@@ -318,6 +318,8 @@ private[lakestep] object Metastore {
   private val Elsewhere = ".lakestep-"
 
   private val Default = "default"
+
+  private val FolderNotEmpty = "LAKESTEP_SCHEMA_FOLDER_NOT_EMPTY"
 
   /** The name that a table has for the moment before it is dropped. No other client, and no other time, has it. */
   private def aside(name: String, making: Making): String =

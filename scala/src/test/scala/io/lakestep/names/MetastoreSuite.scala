@@ -13,7 +13,7 @@ import org.apache.spark.sql.catalyst.catalog.{
 import org.apache.spark.sql.types.StructType
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.LakestepException
+import io.lakestep.{Errors, LakestepException}
 import io.lakestep.catalog.ExternalCatalogCalls
 import io.lakestep.timeline.{CommitEntry, Making, NameChange, NameKey, NamedObject, Requested}
 
@@ -271,6 +271,19 @@ final class MetastoreSuite extends AnyFunSuite {
       // Where its definition was about to be changed, that is lost.
       assert(s.now.get("x").map(_.split('/').last) == Some("x").filter(_ => calls > 0))
     }
+  }
+
+  test("a table that cannot be made in the place of a view yet is made by whoever comes next") {
+    val s = new Scene
+    s.catalog.dropTable("s", "a", ignoreIfNotExists = false, purge = false)
+    s.catalog.createTable(s.view, ignoreIfExists = false)
+    val key = s.key("a")
+    val entry = s.entry(NameChange(key, Some(Definition.of(s.view)), s.at("a")))
+    val metastore = new Metastore(s.catalog, s.conf)
+    val refused = Errors("LAKESTEP_STORE_ACCESS_DENIED", "path" -> "makings", "reason" -> "test")
+    assert(intercept[LakestepException](metastore(entry, making, _ => throw refused)) == refused)
+    assert(metastore.find(key).isEmpty)
+    assert(metastore(entry, next).isEmpty && NamedObject.areSame(metastore.find(key), s.at("a")))
   }
 
   test("a name that somebody else has taken is reported, and left alone") {

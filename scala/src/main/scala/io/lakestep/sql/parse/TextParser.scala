@@ -14,11 +14,10 @@ import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.delta.lakestep.Callers
 import io.lakestep.Errors
 import io.lakestep.catalog.BindCatalogs
-import io.lakestep.commit.TransactionModes
+import io.lakestep.commit.{AsOf, TransactionModes}
 import io.lakestep.sql.command.{
   BeginTransaction, BlockEnd, BlockPiece, StatementOfTransaction, TransactionBlock
 }
-import io.lakestep.sql.redirect.ReadAsOf
 import io.lakestep.transaction.Transactions
 
 /**
@@ -42,10 +41,19 @@ private[parse] abstract class TextParser(session: SparkSession, delegate: Parser
     try parse
     catch {
       case NonFatal(e) =>
-        val failure = ReadAsOf.outsideQuery(e).getOrElse(e)
+        val failure = outsideQuery(e).getOrElse(e)
         Transactions.failed(session, failure)
         throw failure
     }
+
+  /** What Delta's parser says where a statement that is no query names a state of the database. */
+  private def outsideQuery(failure: Throwable): Option[Throwable] = failure match {
+    case e: NumberFormatException =>
+      // For input string: "db:42"
+      Option(e.getMessage).flatMap(_.split('"').lift(1)).filter(AsOf.inQuery(_).isDefined)
+        .map(asked => Errors.caused("LAKESTEP_AS_OF_OUTSIDE_QUERY", e, "asked" -> asked))
+    case _ => None
+  }
 
   private def parsed(sqlText: String): LogicalPlan =
     Statements.parse(variables.substitute(sqlText)) match {

@@ -32,7 +32,7 @@ final case class ReadAsOf(session: SparkSession) extends Rule[LogicalPlan] {
     AnalysisHelper.allowInvokingTransformsInAnalyzer {
       plan.transformDownWithSubqueries {
         case travel: RelationTimeTravel =>
-          (travel.relation, travel.version.flatMap(ofDatabase)) match {
+          (travel.relation, travel.version.flatMap(AsOf.inQuery)) match {
             case (relation: UnresolvedRelation, Some(asOf)) => at(relation, asOf, reading)
             case _ => travel
           }
@@ -41,14 +41,14 @@ final case class ReadAsOf(session: SparkSession) extends Rule[LogicalPlan] {
             .filterNot(_._1.equalsIgnoreCase(VersionOption))
           at(
             relation.copy(options = new CaseInsensitiveStringMap(others.asJava)),
-            asked(option(relation.options).mkString),
+            AsOf.asked(option(relation.options).mkString),
             reading
           )
         case source: UnresolvedDataSource
             if source.options.contains(VersionOption) &&
               DeltaSourceUtils.isDeltaDataSourceName(source.format) =>
           val path = onePath(source)
-          val txn = reading(asked(source.options(VersionOption)))
+          val txn = reading(AsOf.asked(source.options(VersionOption)))
           val past = PastTables(session, Seq("delta", path), txn)
           val others = source.options.originalMap.filterNot { case (key, _) =>
             key.equalsIgnoreCase(VersionOption) || key.equalsIgnoreCase("path")
@@ -64,7 +64,7 @@ final case class ReadAsOf(session: SparkSession) extends Rule[LogicalPlan] {
   private def onePath(source: UnresolvedDataSource): String = {
     def refuse(reason: String) = throw Errors(
       "LAKESTEP_AS_OF_NOT_FOUND",
-      "asked" -> asked(source.options(VersionOption)).toString,
+      "asked" -> AsOf.asked(source.options(VersionOption)).toString,
       "reason" -> reason
     )
     if (Seq("versionAsOf", "timestampAsOf").exists(source.options.contains))
@@ -107,33 +107,5 @@ object ReadAsOf {
   /** The option of a DataFrameReader. */
   val VersionOption = "lakestepVersion"
 
-  private val Version = "(?i)db:(.*)".r
-  private val Snapshot = "(?i)snapshot:(.*)".r
-
   private def option(options: CaseInsensitiveStringMap) = Option(options.get(VersionOption))
-
-  /** A state of the database, where it is one and not a version of the table. */
-  private def ofDatabase(text: String): Option[AsOf] = text match {
-    case Version(_) | Snapshot(_) => Some(asked(text))
-    case _ => None
-  }
-
-  /** What Delta's parser says where a statement that is no query names a state of the database. */
-  def outsideQuery(failure: Throwable): Option[Throwable] = failure match {
-    case e: NumberFormatException =>
-      // For input string: "db:42"
-      Option(e.getMessage).flatMap(_.split('"').lift(1)).filter(ofDatabase(_).isDefined)
-        .map(asked => Errors.caused("LAKESTEP_AS_OF_OUTSIDE_QUERY", e, "asked" -> asked))
-    case _ => None
-  }
-
-  private def asked(text: String): AsOf = text.trim match {
-    case Snapshot(name) => AsOf.Named(name.trim)
-    case Version(number) => version(number, text)
-    case number => version(number, text)
-  }
-
-  private def version(number: String, text: String): AsOf = AsOf.Version(
-    number.trim.toLongOption.getOrElse(throw Errors("LAKESTEP_AS_OF_INVALID", "asked" -> text))
-  )
 }
