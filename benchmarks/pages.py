@@ -58,9 +58,10 @@ def keep(script: str, results: dict[str, Any], page: str) -> None:
     put(README, script, page)
 
 
-def put(file: Path, script: str, text: str) -> None:
-    """Put what a script wrote between its marks in a file."""
-    begin, end = f"<!-- {script}: written by {script}.py -->", f"<!-- end of {script} -->"
+def put(file: Path, script: str, text: str, part: str = "") -> None:
+    """Put what a script wrote between its marks in a file, or those of a part of it."""
+    name = f"{script}, {part}" if part else script
+    begin, end = f"<!-- {name}: written by {script}.py -->", f"<!-- end of {name} -->"
     before, rest = file.read_text("utf-8").split(begin)
     after = rest.split(end)[1]
     file.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}", "utf-8")
