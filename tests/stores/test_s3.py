@@ -1,11 +1,13 @@
 """Tables and timeline on S3: moto's server, real s3a, real drivers, delta-rs beside them."""
 
+import time
+
 import deltalake
 import pytest
 
 from driver import DriverError
 from process import Died
-from s3 import BUCKET, OLD_JARS, S3
+from s3 import BUCKET, OLD_JARS, S3, depth
 
 pytestmark = pytest.mark.sliced
 
@@ -120,6 +122,59 @@ def test_requests_of_a_transaction(s3, s3_drivers, requests_of):
     assert requests_of(session, "BEGIN", insert, insert, "ROLLBACK") == [2, 12, 8, 3]
 
 
+def test_requests_of_a_commit_of_two_tables(s3, s3_drivers, requests_of):
+    tables = [s3.table(f"counted-two/t{i}") for i in range(2)]
+    session = s3_drivers[0].session(**root("counted-two"))
+    inserts = each("INSERT INTO {} VALUES (3, 'new')", tables)
+    for _ in range(2):
+        session.sql("BEGIN", *inserts, "COMMIT")
+        session.call("transactions:flush")
+    session.sql("BEGIN", *inserts)
+    before = len(s3.requests)
+    session.sql("COMMIT")
+    returned = len(s3.requests) - before
+    session.call("transactions:flush")
+    assert returned <= 26
+    assert len(s3.requests) - before <= 36
+
+
+def test_how_many_requests_wait_for_one_another(s3, pool):
+    """The least of five: what follows other statements may come between."""
+    with S3(latency_ms=20) as slow:
+        tables = [s3.table(f"deep/t{i}") for i in range(2)]
+        session = pool.start(slow.driver_settings).session(**root("deep"))
+
+        def least(*statements):
+            found = []
+            for _ in range(5):
+                depths = []
+                for statement in statements:
+                    before = len(slow.requests)
+                    session.sql(statement)
+                    depths.append(depth(slow.requests[before:]))
+                    session.call("transactions:flush")
+                found.append(depths)
+            return list(map(min, zip(*found, strict=True)))
+
+        first, second = each("INSERT INTO {} VALUES (3, 'new')", tables)
+        [update] = each(UPDATE, tables[:1])
+        [query] = each("SELECT count(*) FROM {}", tables[:1])
+        session.sql("BEGIN", first, second, update, "COMMIT")
+        session.call("transactions:flush")
+        appends = least("BEGIN", first, first, second, "COMMIT")
+        assert appends[0] <= 2
+        assert max(appends[1], appends[3]) <= 12
+        assert appends[2] <= 8
+        # All tables are one group.
+        assert appends[4] <= 8
+        changes = least("BEGIN", first, update, "ROLLBACK")
+        assert changes[2] <= 8
+        assert changes[3] <= 2
+        outside = least(first, query)
+        assert outside[0] <= 37
+        assert outside[1] <= 12
+
+
 def test_requests_of_names(s3, s3_drivers, requests_of):
     """The metastore is none of the store: what is counted is what names ask of S3."""
     session = s3_drivers[0].session(**root("counted-names"))
@@ -178,6 +233,41 @@ def test_one_table_by_s3_and_by_s3a_is_one_table(s3, s3_drivers):
     other.sql("COMMIT")
     expected = [NEW, (3, "alias"), (4, "outside")]
     assert rows(session, [path, alias]) == [expected] * 2 == [s3.rows(path)] * 2
+
+
+@pytest.fixture(scope="module", params=["classic", "analytics"])
+def stream_drivers(request, pool, s3):
+    """Two drivers that read objects by one kind of stream."""
+    kind = {"spark.hadoop.fs.s3a.input.stream.type": request.param}
+    return request.param, [pool.start(s3.driver_settings | kind) for _ in range(2)]
+
+
+def test_table_that_is_dropped_and_made_anew_within_a_second(s3, stream_drivers):
+    kind, drivers = stream_drivers
+    place = root(f"anew-{kind}")
+    session, other = (driver.session(**place) for driver in drivers)
+    path, beside = (f"s3a://{BUCKET}/anew-{kind}/{name}" for name in ("t", "beside"))
+    s3.table(f"anew-{kind}/beside")
+    s3.append(path, OLD)
+    session.sql("BEGIN", *each(UPDATE, [path, beside]), "COMMIT")
+    assert rows(session, [path]) == [[NEW]]
+    session.sql("BEGIN", *each("INSERT INTO {} VALUES (5, 'mine')", [path, beside]))
+    assert rows(session, [path]) == [[NEW, (5, "mine")]]
+    began = time.monotonic()
+    s3.remove(path)
+    s3.append(path, (7, "anew"))
+    assert time.monotonic() - began < 1
+    assert rows(other, [path]) == [[(7, "anew")]]
+    with pytest.raises(DriverError) as raised:
+        session.sql("COMMIT")
+    assert raised.value.main_condition == "LAKESTEP_CONFLICT"
+    assert raised.value.parameters["rule"] == "table-is-gone"
+    session.sql("ROLLBACK")
+    assert rows(session, [path, beside]) == [[(7, "anew")], [NEW, OTHER]]
+    session.sql("BEGIN")
+    assert rows(session, [path]) == [[(7, "anew")]]
+    session.sql(*each("INSERT INTO {} VALUES (8, 'after')", [path]), "COMMIT")
+    assert rows(other, [path]) == [[(7, "anew"), (8, "after")]] == [s3.rows(path)]
 
 
 def test_store_that_ignores_the_condition_of_a_put_is_refused(pool):
