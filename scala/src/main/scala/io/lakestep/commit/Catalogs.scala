@@ -12,6 +12,9 @@ trait Catalogs {
   /** Whether this client has the metastore with that id, and may change it. */
   def has(metastore: String): Boolean
 
+  /** As `has`, also where the metastore does not answer which one it is. */
+  def mayHave(metastore: String): Boolean
+
   /** As `has`, by what the metastore says now. */
   def isStill(metastore: String): Boolean
 
@@ -75,6 +78,7 @@ object Catalogs {
   /** Of a client that has none. */
   object None extends Catalogs {
     override def has(metastore: String): Boolean = false
+    override def mayHave(metastore: String): Boolean = false
     override def isStill(metastore: String): Boolean = false
     override def find(key: NameKey): Option[NamedObject] = scala.None
     override def inside(schema: NameKey): Set[String] = Set.empty

@@ -278,14 +278,18 @@ private[commit] final class Names(env: Environment, late: LateNames) {
    * Looks which of the entries that a client takes for not made have been, earlier ones first: the
    * last that it takes for not made counts. Who cannot tell is not told a name: others may have given it
    * to something else since it was made.
+   *
+   * Of names in metastores that this client does not have it asks nothing: it resolves none of them.
    */
   def look(view: TimelineView): Unit = {
-    view.snapshot.names.unapplied.toVector.sortBy(_._1).foldLeft(Vector.empty[NameChange]) {
-      case (left, (number, changes)) =>
-        val isFree = !changes.exists(c => left.exists(_.key.meets(c.key)))
-        val isMade = isFree && timeline.isApplied(number)
-        if (isMade) left else left ++ changes
-    }
+    view.snapshot.names.unapplied.toVector.sortBy(_._1)
+      .filter(_._2.exists(c => options.catalogs.mayHave(c.key.metastore)))
+      .foldLeft(Vector.empty[NameChange]) {
+        case (left, (number, changes)) =>
+          val isFree = !changes.exists(c => left.exists(_.key.meets(c.key)))
+          val isMade = isFree && timeline.isApplied(number)
+          if (isMade) left else left ++ changes
+      }
     ()
   }
 

@@ -44,9 +44,13 @@ private[lakestep] final class Metastore(
   /** The id, which this call stores when there is none. */
   def id: String = Metastore.id(catalog)
 
-  override def has(metastore: String): Boolean =
+  override def has(metastore: String): Boolean = isOurs(metastore, unknown = false)
+
+  override def mayHave(metastore: String): Boolean = isOurs(metastore, unknown = true)
+
+  private def isOurs(metastore: String, unknown: Boolean) =
     try Metastore.known(catalog).contains(metastore)
-    catch { case NonFatal(_) => false }
+    catch { case NonFatal(_) => unknown }
 
   override def isStill(metastore: String): Boolean =
     Metastore.read(catalog).contains(metastore)

@@ -11,12 +11,17 @@ private[commit] final class SharedMetastore {
   val names: mutable.Map[NameKey, NamedObject] = mutable.Map.empty
   var asked = 0
 
-  /** @param sleep between asking for a name and changing it */
+  /**
+   * @param sleep between asking for a name and changing it
+   * @param dropped when what had a name of another kind is dropped, and the name is free
+   */
   def client(
       id: String = "m",
       works: Boolean = true,
-      sleep: () => Unit = () => ()): Catalogs = new Catalogs {
+      sleep: () => Unit = () => (),
+      dropped: () => Unit = () => ()): Catalogs = new Catalogs {
     override def has(metastore: String): Boolean = metastore == id
+    override def mayHave(metastore: String): Boolean = has(metastore)
     override def find(key: NameKey): Option[NamedObject] = names.get(key)
     override def isStill(metastore: String): Boolean = has(metastore)
     override def inside(schema: NameKey): Set[String] = Set.empty
@@ -36,8 +41,13 @@ private[commit] final class SharedMetastore {
         making: Making,
         again: NameChange => NameChange): Vector[Throwable] = {
       entries.flatMap(_.names).groupBy(_.key).foreach { case (key, changes) =>
-        if (mayBeLeft(changes, names.get(key)))
-          names.updateWith(key)(_ => changes.last.after)
+        val now = names.get(key)
+        if (mayBeLeft(changes, now)) {
+          val after = changes.last.after
+          val wanted =
+            NameChange(key, now, if (atRisk(key)) after.map(_.asExternal) else after)
+          make(wanted, again)
+        }
       }
       Vector.empty
     }
@@ -51,12 +61,16 @@ private[commit] final class SharedMetastore {
         has(c.key.metastore) && NamedObject.areSame(names.get(c.key), c.before)
       }
       sleep()
-      for (c <- wanted) {
-        if (c.drops) names.remove(c.key)
-        val made = if (c.drops && c.after.isDefined) again(c) else c
-        names.updateWith(c.key)(_ => made.after)
-      }
+      wanted.foreach(make(_, again))
       Vector.empty
+    }
+    private def make(change: NameChange, again: NameChange => NameChange): Unit = {
+      val isOtherKind = change.drops && change.after.isDefined
+      if (change.drops) names.remove(change.key)
+      if (isOtherKind) dropped()
+      val made = if (isOtherKind) again(change) else change
+      names.updateWith(change.key)(_ => made.after)
+      ()
     }
   }
 }
@@ -64,6 +78,7 @@ private[commit] final class SharedMetastore {
 /** The catalogs of a client, to change one of their answers. */
 private[lakestep] class ForwardingCatalogs(real: Catalogs) extends Catalogs {
   override def has(metastore: String): Boolean = real.has(metastore)
+  override def mayHave(metastore: String): Boolean = real.mayHave(metastore)
   override def isStill(metastore: String): Boolean = real.isStill(metastore)
   override def find(key: NameKey): Option[NamedObject] = real.find(key)
   override def inside(schema: NameKey): Set[String] = real.inside(schema)

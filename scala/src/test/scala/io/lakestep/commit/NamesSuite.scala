@@ -366,6 +366,73 @@ final class NamesSuite extends AnyFunSuite {
     }
   }
 
+  test("so is one that is put right there, if another client has begun to do that meanwhile") {
+    for (isHeeded <- Seq(true, false)) {
+      val s = new NamedLake
+      val (key, view) = (s.key("A"), NamedObject(NamedObject.View, None, Json.obj()))
+      val real = s.store.client()
+      val dying = s.client(new ForwardingCatalogs(real) {
+        override def repair(
+            entries: Vector[CommitEntry],
+            atRisk: Set[NameKey],
+            left: Making,
+            making: Making,
+            again: NameChange => NameChange): Vector[Throwable] = throw new Crash
+      })
+      val others = s.client()
+      def meanwhile(): Unit = {
+        s.lake.begin(others)
+        assert(isCommitted(s.commit(others, NameChange(key, Some(view), Some(s.named("B"))))))
+      }
+      var repairs = 0
+      lazy val late: Database = s.client(
+        s.store.client(
+          sleep = () => meanwhile(),
+          // First its own change, then that of the other entry, when it puts that right.
+          dropped = () =>
+            if (s.store.names.get(s.key("B")).isDefined) {
+              repairs += 1
+              if (repairs == 2) {
+                intercept[Crash] { dying.recover(); () }
+                s.lake.clock.advance(20000)
+              }
+            }
+        ),
+        safeguards = Safeguards.all.copy(detachesAgain = isHeeded)
+      )
+      assert(isCommitted(s.commit(late, NameChange(key, Some(s.named("A")), Some(view)))))
+      assert(repairs == 2)
+      assert(s.store.names(key).path.contains(s.lake.path("B")))
+      assert(s.store.names(key).isManaged == !isHeeded)
+    }
+  }
+
+  test("nothing is made in a schema that is there because a client was late") {
+    for (isHeeded <- Seq(true, false)) {
+      val s = new NamedLake
+      val key = NameKey("m", "s2", None)
+      val schema = NamedObject(NamedObject.Schema, Some(TableRef("/s2")), Json.obj())
+      val others = s.client(safeguards = Safeguards.all.copy(distrustsNames = isHeeded))
+      val late = s.client(
+        s.store.client(sleep = () => {
+          s.lake.begin(others)
+          assert(isCommitted(s.commit(others, NameChange(key, Some(schema), None))))
+        }),
+        new CommitSteps {
+          override def namesMade(entry: CommitEntry): Unit =
+            if (entry.number == 1) throw new Crash
+        }
+      )
+      intercept[Crash] { s.commit(late, NameChange(key, None, Some(schema))); () }
+      assert(s.store.names.contains(key))
+      val table = NameChange(key.copy(name = Some("t")), None, Some(s.named("B")))
+      assert(rule(s.commit(others, table)).contains(Rule.NameChanged) == isHeeded)
+      assert(s.store.names.contains(key) == !isHeeded)
+      // Where names are taken away nobody has to care.
+      assert(isCommitted(s.commit(others, s.drop("A"))))
+    }
+  }
+
   test("a schema is not made again while a client may be about to drop it") {
     val s = new NamedLake
     val key = NameKey("m", "s2", None)
@@ -398,6 +465,35 @@ final class NamesSuite extends AnyFunSuite {
     assert(reader.namesOfQuery().exists(_.before().isEmpty))
     val readOnly = s.lake.begin(reader, readOnly = true)
     assert(reader.namesBefore(readOnly, refreshes = true).isEmpty)
+  }
+
+  test("names that died with their metastore are asked for by nobody else") {
+    val s = new NamedLake
+    val dying = s.client(observer = new CommitSteps {
+      override def beforeNames(entry: CommitEntry): Unit = throw new Crash
+    })
+    intercept[Crash] { s.rename(dying, "A", "C", "A"); () }
+    def asked(catalogs: Catalogs)(work: Database => Unit): Int = {
+      val client = s.client(catalogs)
+      client.lookForNames()
+      s.lake.memory.requests = Vector.empty
+      work(client)
+      s.lake.memory.requests.count(_.endsWith(".applied.json"))
+    }
+    def readOnly(db: Database): Unit = {
+      val txn = s.lake.begin(db, readOnly = true)
+      assert(db.namesBefore(txn, refreshes = true).size == 2)
+    }
+    def query(db: Database): Unit = assert(db.namesOfQuery().exists(_.before().size == 2))
+    val other = s.store.client(id = "other")
+    assert(asked(other)(readOnly) == 0 && asked(other)(query) == 0)
+    assert(asked(other)(db => { s.lake.begin(db); () }) == 0)
+    assert(asked(s.store.client())(readOnly) == 1 && asked(s.store.client())(query) == 1)
+    // One that does not answer which it is may be that one.
+    val away = new ForwardingCatalogs(s.store.client()) {
+      override def has(metastore: String): Boolean = false
+    }
+    assert(asked(away)(readOnly) == 1)
   }
 
   test("a query sees no name made in between by another thread of its process") {

@@ -24,6 +24,7 @@ final class SeamsSuite extends AnyFunSuite {
     val options: DatabaseOptions = Lake.Forgetful.copy(
       catalogs = new Catalogs {
         override def has(metastore: String): Boolean = metastore == "m"
+        override def mayHave(metastore: String): Boolean = has(metastore)
         override def find(key: NameKey): Option[NamedObject] = None
         override def isStill(metastore: String): Boolean = has(metastore)
         override def mayBeLeft(changes: Vector[NameChange], now: Option[NamedObject]): Boolean =

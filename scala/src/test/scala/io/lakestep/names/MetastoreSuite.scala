@@ -322,6 +322,23 @@ final class MetastoreSuite extends AnyFunSuite {
     assert(!s.catalog.databaseExists("e"))
   }
 
+  test("who puts a schema right drops it, and makes none, though others may be about to drop it") {
+    for (isHeld <- Seq(true, false); isLast <- Seq(true, false)) {
+      val s = new Scene
+      val key = NameKey(s.id, "e", None)
+      val (made, dropped) =
+        (NameChange(key, None, s.schema("e")), NameChange(key, s.schema("e"), None))
+      val steps = if (isLast) Seq(dropped, made) else Seq(made, dropped)
+      val entries = steps.zipWithIndex.map { case (c, n) => s.entry(c).copy(number = n + 1L) }
+      // A late client has made the first entry again.
+      val metastore = new Metastore(s.catalog, s.conf)
+      if (isLast) assert(metastore(entries.head, making).isEmpty)
+      val atRisk = Set(key).filter(_ => isHeld)
+      assert(metastore.repair(entries.toVector, atRisk, making, next).isEmpty)
+      assert(s.catalog.databaseExists("e") == (isLast && !isHeld))
+    }
+  }
+
   /** As the client of Glue, which renames no table. */
   private class Unrenaming(base: ExternalCatalog) extends ExternalCatalogCalls(base) {
     override def renameTable(schema: String, from: String, to: String): Unit =
