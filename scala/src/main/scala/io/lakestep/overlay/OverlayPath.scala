@@ -1,5 +1,7 @@
 package io.lakestep.overlay
 
+import scala.util.matching.Regex
+
 import org.apache.hadoop.fs.Path
 
 import io.lakestep.Errors
@@ -105,6 +107,24 @@ object OverlayPath {
    */
   def parse(path: Path): OverlayPath =
     find(path).getOrElse(throw Errors("LAKESTEP_OVERLAY_PATH_INVALID", "path" -> path.toString))
+
+  private val InText = s"(?i)\\b$Scheme://([a-z0-9._-]+)/([a-z][a-z0-9+.-]*)/([^/\\s]+)(?=/)".r
+
+  /** A text, with the base paths in place of the overlay paths in it. */
+  def replacedIn(text: String): String =
+    if (!text.contains(s"$Scheme://")) text
+    else
+      InText.replaceAllIn(
+        text,
+        found => {
+          val base = found.group(3) match {
+            case NoAuthority => s"${found.group(2)}:"
+            case authority => s"${found.group(2)}://$authority"
+          }
+          val shown = if (Chain.parse(found.group(1)).isEmpty) found.matched else base
+          Regex.quoteReplacement(shown)
+        }
+      )
 
   /**
    * As `parse`; nothing where the path stops above a base path, or is none of ours. Delta looks

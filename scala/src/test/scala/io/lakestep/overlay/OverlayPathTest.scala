@@ -71,6 +71,23 @@ class OverlayPathTest extends AnyFunSuite {
     intercept[IllegalArgumentException](OverlayPath(Chain(1, Vector("a")), new Path("/t")))
   }
 
+  test("a text shows the base paths") {
+    for (chain <- chains; base <- bases) {
+      val path = OverlayPath(chain, new Path(base, "t"))
+      for (text <- Seq(path.toPath.toString, path.toPath.toUri.toString)) {
+        val shown = OverlayPath.replacedIn(s"of `$text` and $text.")
+        assert(shown.contains("`") && !shown.contains("lakestep://"))
+      }
+      assert(new Path(OverlayPath.replacedIn(path.toPath.toString)) == path.base)
+    }
+    assert(
+      OverlayPath.replacedIn("x lakestep://1.t1/s3a/b:80/t/$1, lakestep://new.t1/file/_/u\n") ==
+        "x s3a://b:80/t/$1, file:/u\n"
+    )
+    for (other <- Seq("", "lakestep://x/file/_/t", "lakestep://1.t1/file", "of lakestep://"))
+      assert(OverlayPath.replacedIn(other) == other)
+  }
+
   test("log entries are told apart by name") {
     import LogFileName._
     assert(LogFileName("00000000000000000012.json") == Commit(12))

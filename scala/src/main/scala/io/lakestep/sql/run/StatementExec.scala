@@ -12,8 +12,6 @@ import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.classic
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
 import org.apache.spark.sql.execution.datasources.v2.V2CommandExec
-import org.apache.spark.sql.types.StringType
-import org.apache.spark.unsafe.types.UTF8String
 
 import org.apache.spark.sql.delta.lakestep.DeltaHousekeeping
 import io.lakestep.Errors
@@ -111,7 +109,7 @@ final case class StatementExec(
       transaction.readers.during(lends) {
         // It may have ended before it knew of this reader.
         belonging()
-        try query(child)
+        try ShownPaths.inFailure(query(child))
         catch {
           case NonFatal(failure) =>
             transaction.failure.failed(failure)
@@ -150,30 +148,13 @@ final case class CommandStatementExec(
     case Some(transaction) if isStatement =>
       val isTyped = !transaction.isBusy
       val rows =
-        transaction.runStatement(DeltaHousekeeping.forget(client, _)) {
+        ShownPaths.inFailure(transaction.runStatement(DeltaHousekeeping.forget(client, _)) {
           StagingWatch.during(transaction)(child.executeCollect())
-        }
+        })
       if (isTyped) typed.foreach(WatchStatements.ended(client, transaction, _))
-      rows.toSeq.map(withBaseLocation)
+      rows.toSeq.map(ShownPaths(_, output.map(_.dataType)))
     case _ => child.executeCollect().toSeq
   }
-
-  /** A user sees where the table lies, not the path of its overlay. */
-  private def withBaseLocation(row: InternalRow): InternalRow = {
-    val index =
-      if (!output.headOption.exists(_.name == "col_name"))
-        output.indexWhere(a => TellsPath(a.name) && a.dataType == StringType)
-      else if (row.isNullAt(0) || row.getString(0) != "Location") -1
-      else output.indexWhere(_.name == "data_type")
-    if (index < 0 || row.isNullAt(index)) row
-    else {
-      val location = UTF8String.fromString(shown(new Path(row.getString(index))))
-      InternalRow.fromSeq(row.toSeq(output.map(_.dataType)).updated(index, location))
-    }
-  }
-
-  /** Of DESCRIBE DETAIL; of OPTIMIZE and VACUUM. */
-  private def TellsPath = Set("location", "path")
 
   override protected def withNewChildInternal(newChild: SparkPlan): CommandStatementExec =
     copy(child = newChild)
