@@ -148,6 +148,7 @@ CASES = {
             "ALTER VIEW {s}.w AS SELECT id + 1 AS next FROM {s}.t",
             "ALTER VIEW {s}.w SET TBLPROPERTIES ('a' = '1', 'b' = '2')",
             "ALTER VIEW {s}.w UNSET TBLPROPERTIES ('a')",
+            "ALTER VIEW {s}.w WITH SCHEMA EVOLUTION",
             "ALTER VIEW {s}.w RENAME TO {s}.x",
         ],
         VIEW,
@@ -160,7 +161,8 @@ CASES = {
         [
             "CREATE SCHEMA {s}_b COMMENT 'one more' WITH DBPROPERTIES ('a' = '1')",
             "CREATE TABLE {s}_b.t USING delta AS SELECT 1 AS id",
-            "ALTER SCHEMA {s}_b SET DBPROPERTIES ('b' = '2')",
+            "ALTER SCHEMA {s}_b SET DBPROPERTIES ('b' = '2', 'c' = '3')",
+            "ALTER SCHEMA {s}_b UNSET DBPROPERTIES ('c')",
             "COMMENT ON SCHEMA {s}_b IS 'another'",
             "CREATE SCHEMA IF NOT EXISTS {s}_b",
         ],
