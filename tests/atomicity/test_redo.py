@@ -78,6 +78,35 @@ def test_atomic_block_that_lost_runs_again_with_its_variables_and_savepoints(dri
     assert lake.requested() == set()
 
 
+@pytest.mark.parametrize("block", ["BEGIN; {}; COMMIT", "BEGIN ATOMIC {}; END"])
+def test_block_that_changes_names_and_lost_runs_again_from_its_begin(drivers, tmp_path, block):
+    [driver] = drivers(1)
+    lake = Lake(tmp_path, 2)
+    name = f"redone_{tmp_path.name}"
+    query = lake.sql("SELECT v FROM {} WHERE id = 1")[1]
+    body = "; ".join(
+        [
+            lake.sql(UPDATE)[1],
+            f"CREATE TABLE {name}_new USING delta AS {query}",
+            f"ALTER TABLE {name}_new RENAME TO {name}",
+            f"SELECT v FROM {name}",
+        ]
+    )
+    settings = {"spark.sql.scripting.enabled": "true"}
+    with driver.halts("timelineRead:1") as halts:
+        session = driver.session(lake.root, **settings)
+        run = halts.during(session.start_sql(block.format(body)))
+        assert halts.reached() == "timelineRead:1"
+        disturb(lake)
+        halts.go()
+        assert run.result(TIMEOUT_S) == [["foreign+"]]
+    assert session.sql(f"SELECT v FROM {name}") == [("foreign+",)]
+    assert lake.rows(lake.tables[1]) == [(1, "foreign+"), (2, "old")]
+    lake.check_timeline()
+    assert lake.requested() == set()
+    session.sql(f"DROP TABLE {name}")
+
+
 def test_block_that_lost_as_often_as_is_allowed_raises_the_conflict(drivers, tmp_path):
     [driver] = drivers(1)
     lake = Lake(tmp_path, 2)
