@@ -227,6 +227,53 @@ def test_conditions_of_a_handler_come_before_its_statement(spark, table):
     assert len(ids(spark, one)) == 1003
 
 
+def test_case_and_loop_hold_statements_of_delta_and_of_lakestep(spark, table):
+    one = table("looped")
+    spark.sql(f"""
+        BEGIN ATOMIC
+          DECLARE n INT DEFAULT 0;
+          turns: LOOP
+            SET n = n + 1;
+            CASE n
+              WHEN 1 THEN OPTIMIZE {one};
+              WHEN 2 THEN SAVEPOINT s; DELETE FROM {one}; ROLLBACK TO s;
+              ELSE ALTER TABLE {one} SET TBLPROPERTIES ('mine' = 'yes'); LEAVE turns;
+            END CASE;
+          END LOOP;
+        END""")
+    assert ids(spark, one) == [1, 2, 3]
+    assert ("mine", "yes") in [tuple(r) for r in spark.sql(f"SHOW TBLPROPERTIES {one}").collect()]
+
+
+def test_signal_stays_spark_s_error(spark, table):
+    one = table("signalled")
+    with refused("PARSE_SYNTAX_ERROR"):
+        spark.sql(f"BEGIN ATOMIC DELETE FROM {one}; SIGNAL SQLSTATE '45000'; END")
+    assert ids(spark, one) == [1, 2, 3]
+    assert is_idle(spark)
+
+
+def test_a_dropped_table_comes_back_inside_a_script(spark, table):
+    one = table("undropped")
+    spark.sql(f"BEGIN ATOMIC DROP TABLE {one}; UNDROP TABLE {one}; END")
+    assert ids(spark, one) == [1, 2, 3]
+    spark.sql(f"BEGIN ATOMIC RESTORE TABLE {one} TO VERSION AS OF 0; END")
+    assert ids(spark, one) == []
+    spark.sql(f"INSERT INTO {one} (id) VALUES (5)")
+    with refused("LAKESTEP_REVERT_NOT_COMMITTED", "22023"):
+        spark.sql(f"BEGIN ATOMIC DELETE FROM {one}; REVERT TRANSACTION 't0'; END")
+    assert ids(spark, one) == [5]
+    assert is_idle(spark)
+
+
+@pytest.mark.parametrize("count", [20, pytest.param(2000, marks=pytest.mark.long)])
+def test_long_blocks_of_statements(spark, table, count):
+    one = table("long_block")
+    many = "; ".join(f"SAVEPOINT s{n}; RELEASE SAVEPOINT s{n}" for n in range(count // 2))
+    spark.sql(f"BEGIN; INSERT INTO {one} (id) VALUES (4); {many}; COMMIT")
+    assert ids(spark, one) == [1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("count", [200, pytest.param(2000, marks=pytest.mark.long)])
 def test_deep_and_long_scripts(spark, table, count):
     one = table("deep")
