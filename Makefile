@@ -163,7 +163,7 @@ test-python: $(DRIVERS)
 	$(BIN)/python -m pytest tests -m 'not long' $(BY_FILE) --junitxml=$(REPORTS)/pytest.xml
 
 # The Python package and the writers on Spark Connect, whose server takes a port.
-ON_CONNECT := tests/package/test_python_api.py tests/statements/test_statements.py
+ON_CONNECT := tests/package/test_python_api.py tests/statements/test_statements.py tests/statements/test_assertions.py
 test-connect:
 	LAKESTEP_TEST_API=connect $(BIN)/python -m pytest $(ON_CONNECT) -m 'not classic and not long' \
 	  --junitxml=$(REPORTS)/pytest-connect-$(PYSPARK).xml

@@ -96,6 +96,46 @@ def test_changes_from_a_version_are_the_transaction_s_and_count_as_read(spark, o
     run(spark, f"DROP TABLE {name}")
 
 
+@pytest.mark.skipif(LINE < "4.2", reason="Spark 4.2 has CHANGES FROM VERSION")
+@pytest.mark.parametrize("vectors", ["true", "false"])
+def test_changes_between_versions_are_those_of_the_statements(spark, other, vectors):
+    name = f"changes_of_{vectors}"
+    features = ("enableRowTracking", "enableChangeDataFeed")
+    properties = ", ".join(f"'delta.{feature}' = 'true'" for feature in features)
+    run(
+        spark,
+        f"CREATE TABLE {name} (id INT, v STRING) USING delta TBLPROPERTIES "
+        f"({properties}, 'delta.enableDeletionVectors' = '{vectors}')",
+        f"INSERT INTO {name} VALUES (1, 'a'), (2, 'b'), (3, 'c')",
+        "BEGIN",
+        f"UPDATE {name} SET v = 'x' WHERE id = 1",
+        f"DELETE FROM {name} WHERE id = 2",
+        f"INSERT INTO {name} VALUES (4, 'd')",
+        "COMMIT",
+    )
+    last = spark.sql(f"DESCRIBE HISTORY {name}").collect()[0]["version"]
+
+    def changes(session, to):
+        with setting(session, "spark.databricks.delta.changelogV2.enabled", True):
+            rows = session.sql(f"SELECT * FROM {name} CHANGES FROM VERSION 2 TO VERSION {to}")
+            return sorted((row["id"], row["v"], row["_change_type"]) for row in rows.collect())
+
+    published = [
+        (1, "a", "update_preimage"),
+        (1, "x", "update_postimage"),
+        (2, "b", "delete"),
+        (4, "d", "insert"),
+    ]
+    run(spark, f"INSERT INTO {name} VALUES (5, 'later')")
+    assert changes(spark, last) == published
+    run(spark, "BEGIN", f"DELETE FROM {name} WHERE id = 3")
+    run(other, f"INSERT INTO {name} VALUES (6, 'past the pin')")
+    assert changes(spark, last) == published
+    staged = [(3, "c", "delete"), (5, "later", "insert")]
+    assert changes(spark, last + 2) == sorted(published + staged)
+    run(spark, "ROLLBACK", f"DROP TABLE {name}")
+
+
 @pytest.mark.parametrize(
     "read",
     [

@@ -1,6 +1,7 @@
 """ASSERT: what has to hold for a transaction to be committed."""
 
 import pytest
+from pyspark.sql import functions
 
 import lakestep
 from transactions import abandon, begin, commit, refused, rollback
@@ -207,6 +208,124 @@ def test_a_change_that_it_did_not_read_is_no_conflict(spark, other, accounts, ta
     commit(other)
     commit(spark)
     assert spark.table(one).count() == 1
+
+
+@pytest.mark.classic
+def test_check_of_a_frame_is_made_anew_when_the_function_runs_again(spark, other, accounts, redo):
+    attempts = []
+
+    def take(txn):
+        attempts.append(txn.id)
+        spark.sql(f"UPDATE {accounts} SET n = n - 30 WHERE id = 1")
+        txn.check("no debts", spark.table(accounts).where("n < 0"))
+        if len(attempts) == 1:
+            begin(other)
+            other.sql(f"UPDATE {accounts} SET n = n - 10 WHERE id = 1")
+            commit(other)
+
+    lakestep.run(spark, take)
+    assert (len(set(attempts)), sums(spark, accounts)) == (2, [10, 50])
+    attempts.clear()
+    spark.sql(f"UPDATE {accounts} SET n = 35 WHERE id = 1")
+    # It would hold on the state of the first attempt.
+    with pytest.raises(lakestep.AssertionFailedError) as raised:
+        lakestep.run(spark, take)
+    [failed] = raised.value.failures
+    assert (len(attempts), failed.found) == (2, ['{"id":1,"v":"a","n":-5}'])
+    assert sums(spark, accounts) == [25, 50]
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("by", ["condition", "frame"])
+def test_commit_runs_statements_again_beside_conditions_alone(spark, other, accounts, redo, by):
+    def take():
+        with lakestep.transaction(spark) as txn:
+            spark.sql(f"UPDATE {accounts} SET n = n - 30 WHERE id = 1")
+            if by == "condition":
+                txn.check("no debts", f"(SELECT min(n) FROM {accounts}) >= 0")
+            else:
+                txn.check("no debts", spark.table(accounts).where("n < 0"))
+            begin(other)
+            other.sql(f"UPDATE {accounts} SET n = n - 10 WHERE id = 1")
+            commit(other)
+
+    if by == "frame":
+        with refused("LAKESTEP_CONFLICT", "40001"):
+            take()
+    else:
+        take()
+    assert sums(spark, accounts) == [10 if by == "condition" else 40, 50]
+
+
+def test_functions_of_users_count_as_they_are_marked(spark, accounts):
+    spark.udf.register("poor", lambda n: n < 0, "boolean")
+    unsure = functions.udf(lambda n: n < 0, "boolean").asNondeterministic()
+    spark.udf.register("unsure", unsure)
+    begin(spark)
+    spark.sql(f"UPDATE {accounts} SET n = -1 WHERE id = 1")
+    with refused("LAKESTEP_ASSERTION_INVALID", "42601"):
+        spark.sql(f"ASSERT NO ROWS (SELECT id FROM {accounts} WHERE unsure(n))")
+    spark.sql(f"ASSERT NO ROWS (SELECT id FROM {accounts} WHERE poor(n)) AS function")
+    with refused(FAILED):
+        spark.sql("COMMIT")
+    assert shown(spark) == {"function": ("FAILED", ['{"id":1}'])}
+    spark.sql(f"UPDATE {accounts} SET n = 1 WHERE id = 1")
+    commit(spark)
+    assert sums(spark, accounts) == [1, 50]
+
+
+@pytest.mark.classic
+def test_what_was_found_reaches_the_caller_alone(python, tmp_path):
+    """The value is computed, so that no statement and no plan has it."""
+    found = python(
+        """
+        import os, pathlib, sys
+        folder = pathlib.Path(os.environ["TO"])
+        # The log of the JVM, which takes over both.
+        log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT)
+        own = os.dup(1)
+        os.dup2(log, 1), os.dup2(log, 2)
+        from small_session import small_session
+        (folder / "events").mkdir()
+        events = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file:{folder}/events",
+            "spark.eventLog.rolling.enabled": "false"}
+        spark = small_session(folder, events)
+        spark.sparkContext.setLogLevel("INFO")
+        spark.sql("CREATE TABLE t (v STRING, n BIGINT) USING delta")
+        spark.sql("CREATE TABLE u (v STRING, n BIGINT) USING delta")
+        value = "concat('Qz', 'Xj', CAST(id * 3 AS STRING))"
+        offends = f"INSERT INTO t SELECT {value}, -1 FROM range(9, 10)"
+        query = "SELECT v FROM t WHERE n < 0"
+        try:
+            with lakestep.transaction(spark) as txn:
+                spark.sql(offends)
+                txn.check("no debts", spark.sql(query))
+        except lakestep.AssertionFailedError as failed:
+            told = [failed.failures[0].found, str(failed)]
+        spark.sql("BEGIN")
+        spark.sql(offends)
+        try:
+            spark.sql(f"ASSERT NO ROWS ({query}) AS `no debts` IMMEDIATE")
+        except lakestep.AssertionFailedError:
+            told.append(spark.sql("SHOW ASSERTIONS").collect()[0]["found"])
+        spark.sql("DELETE FROM t WHERE n < 0")
+        spark.sql("INSERT INTO u VALUES ('fine', 1)")
+        told.append(spark.sql("COMMIT").collect()[0]["entry"])
+        spark.stop()
+        os.dup2(own, 1)
+        answer(told)
+        """,
+        TO=str(tmp_path),
+    )
+    value = '{"v":"QzXj27"}'
+    assert (found[0], found[2]) == ([value], [value])
+    assert "no debts" in found[1] and "QzXj27" not in found[1]
+    [events] = (tmp_path / "events").iterdir()
+    assert events.stat().st_size > 10_000 and (tmp_path / "log").stat().st_size > 10_000
+    timeline = [file for file in (tmp_path / "timeline").rglob("*") if file.is_file()]
+    assert any(b"no debts" in file.read_bytes() for file in timeline)
+    for file in (events, tmp_path / "log", *timeline):
+        assert b"QzXj27" not in file.read_bytes(), file
 
 
 def test_bad_assertions(spark, accounts, tmp_path):

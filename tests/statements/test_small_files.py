@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import lakestep
 from lake import append
 from transactions import abandon, begin, commit, flush, refused, rollback
 
@@ -95,6 +96,20 @@ def test_each_transaction_leaves_one_file(spark, two):
     assert (statistics["numRecords"], statistics["maxValues"]["id"]) == (5, 4)
     metrics = spark.sql(f"DESCRIBE HISTORY {tables[0][0]}").collect()[0]["operationMetrics"]
     assert (metrics["numFiles"], metrics["numOutputRows"]) == ("1", "5")
+
+
+@pytest.mark.long
+def test_a_hundred_transactions_of_ten_rows_leave_a_hundred_files(spark, two, compacts):
+    (name, _path), _ = two("id INT, v STRING")
+    for number in range(100):
+        begin(spark)
+        for i in range(10):
+            spark.sql(f"INSERT INTO {name} VALUES ({number * 10 + i}, 'v')")
+        spark.sql("COMMIT")
+    flush(spark)
+    assert len(live(spark, name)) == 100
+    rows = spark.table(name)
+    assert (rows.count(), rows.select("id").distinct().count()) == (1000, 1000)
 
 
 def test_one_file_for_each_partition_and_none_of_others(spark, two):
@@ -300,6 +315,30 @@ def test_rollback_deletes_the_files_of_the_transaction(spark, two, properties, m
     spark.conf.unset(COMPACT)
     assert files() == before
     assert spark.table(name).where("v = 'old'").count() == 20
+
+
+@pytest.mark.parametrize("on_failure", ["keep", "rollback"])
+@pytest.mark.parametrize("by", ["SQL", "DataFrame"])
+def test_failed_assertion_keeps_no_file(spark, two, by, on_failure):
+    (name, path), _ = two("id INT, v STRING")
+    spark.conf.set("spark.lakestep.assert.onFailure", on_failure)
+    txn = lakestep.Transaction(spark, spark.sql("BEGIN").collect()[0])
+    for statement in INSERTS:
+        spark.sql(statement.format(t=name))
+    spark.sql(f"ASSERT (SELECT count(*) FROM {name}) = 0")
+    if by == "SQL":
+        spark.sql(f"ASSERT NO ROWS (SELECT * FROM {name} WHERE id = 3)")
+    else:
+        txn.check("none", spark.table(name).where("id = 3"))
+    with pytest.raises(lakestep.AssertionFailedError):
+        txn.commit()
+    spark.conf.unset("spark.lakestep.assert.onFailure")
+    assert txn.is_open == (on_failure == "keep")
+    if txn.is_open:
+        assert len(on_disk(path)) == 5
+        txn.rollback()
+    flush(spark)
+    assert on_disk(path) == set()
 
 
 def test_what_takes_its_own_change_back_leaves_no_file(spark, two):

@@ -4,6 +4,7 @@ import shutil
 from types import SimpleNamespace
 
 import pytest
+from delta.tables import DeltaTable
 from pyspark.errors import StreamingQueryException
 
 import lakestep
@@ -85,6 +86,82 @@ def test_transaction_of_the_outer_session_is_refused_inside_a_batch(spark, table
     with lakestep.transaction(spark):
         spark.sql(f"INSERT INTO {one} VALUES (1, 'a')")
     assert spark.table(one).count() == 1
+
+
+def rows_of_outside(spark, one):
+    spark.sql(f"INSERT INTO {one} VALUES (9, 'outside')")
+
+
+def frame_of_outside(spark, one):
+    spark.range(1).selectExpr("9 AS id").write.format("delta").mode("append").saveAsTable(one)
+
+
+def table_of_outside(spark, one):
+    DeltaTable.forName(spark, one).delete("id = 1")
+
+
+def new_table_of_outside(spark, one):
+    spark.sql(f"CREATE TABLE {one}_too USING delta AS SELECT 9 AS id")
+
+
+@pytest.mark.parametrize(
+    "write", [rows_of_outside, frame_of_outside, table_of_outside, new_table_of_outside]
+)
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_write_of_the_outer_session_is_refused_inside_a_batch_that_counts_once(
+    spark, table, tmp_path, write, wrapped
+):
+    source, one, two = table("left_source"), table("left_one", ()), table("left_two", ())
+    fails = [True, False]
+    before = spark.sql("SHOW TABLES").collect()
+
+    def load(batch, _):
+        batch.write.format("delta").mode("append").saveAsTable(one)
+        # To read is no harm.
+        assert spark.table(two).count() == 0
+        if fails.pop(0):
+            write(spark, two)
+
+    def by_hand(batch, number):
+        with lakestep.transaction(batch.sparkSession, batch=("by hand", number)) as txn:
+            if txn.replays is None:
+                load(batch, number)
+
+    function = lakestep.foreach_batch(load) if wrapped else by_hand
+    with pytest.raises(StreamingQueryException, match="LAKESTEP_SESSION_OUTSIDE_BATCH"):
+        run(spark, source, function, tmp_path)
+    assert (spark.table(one).count(), spark.table(two).count()) == (0, 0)
+    assert spark.sql("SHOW TABLES").collect() == before
+    run(spark, source, function, tmp_path)
+    assert (spark.table(one).count(), spark.table(two).count()) == (2, 0)
+    spark.sql("FORGET BATCH KEYS 'by hand'")
+
+
+def test_transaction_of_the_outer_session_is_not_written_by_a_batch(spark, table, tmp_path):
+    source, one, two = table("joined_source"), table("joined_one", ()), table("joined_two", ())
+    outer = spark.newSession()
+
+    def load(batch, _):
+        batch.write.format("delta").mode("append").saveAsTable(one)
+        rows_of_outside(outer, two)
+
+    with lakestep.transaction(outer):
+        with pytest.raises(StreamingQueryException, match="LAKESTEP_SESSION_OUTSIDE_BATCH"):
+            run(spark, source, lakestep.foreach_batch(load), tmp_path)
+        # On this thread it is a transaction as any.
+        outer.sql(f"INSERT INTO {two} VALUES (1, 'a')")
+    assert (spark.table(one).count(), spark.table(two).count()) == (0, 1)
+
+
+def test_plain_batch_may_write_in_the_outer_session(spark, table, tmp_path):
+    source, one, two = table("plain_source"), table("plain_one", ()), table("plain_two", ())
+
+    def load(batch, _):
+        batch.write.format("delta").mode("append").saveAsTable(one)
+        rows_of_outside(spark, two)
+
+    run(spark, source, load, tmp_path)
+    assert (spark.table(one).count(), spark.table(two).count()) == (2, 1)
 
 
 def test_statement_on_a_closed_table_is_a_transaction_of_its_own_inside_a_batch(

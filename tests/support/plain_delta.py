@@ -10,6 +10,8 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
+from pyspark.errors import StreamingQueryException
+
 import statement_kinds
 import table_kinds
 import table_state
@@ -71,6 +73,26 @@ class _Requests:
 
     def state(self, path, since):
         return table_state.state(self.spark, path, since)
+
+    def stream(self, path, checkpoint, **options):
+        """What a stream reads that goes on where it was, and what has ended it, if that failed."""
+        rows = []
+        query = (
+            self.spark.readStream.format("delta")
+            .options(**options)
+            .load(path)
+            .drop("_commit_timestamp")
+            .writeStream.foreachBatch(lambda batch, _: rows.extend(table_state.shown(batch)))
+            .option("checkpointLocation", checkpoint)
+            .trigger(availableNow=True)
+            .start()
+        )
+        failure = None
+        try:
+            query.awaitTermination()
+        except StreamingQueryException as error:
+            failure = str(error)
+        return {"rows": sorted(rows), "failure": failure}
 
     def after(self, statements, path, since):
         """View and state of a table after statements, or the condition of the one that failed."""

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
+from built import LINE
+
 COLUMNS = "id, part, v, n"
 NEW = "VALUES (21, 'a', 'new', 21), (22, 'ü =', 'new', 22)"
 SOURCE = (
@@ -41,6 +43,8 @@ def sql(text):
 
 TEXTS = {"columns": COLUMNS, "new": NEW, "source": SOURCE}
 STOP = "IF(id >= 5, raise_error('stop'), v)"
+REPLACING = "SELECT id, part, 'replaced' AS v, n + 1 AS n FROM {t} WHERE id IN (1, 4)"
+STOPPED = "SELECT id, part, " + STOP + " AS v, n FROM {t}"
 
 
 @contextmanager
@@ -127,6 +131,34 @@ def api_merge(table, session, value="s.v"):
 
 def api_merge_fails(table, session):
     api_merge(table, session, "IF(t.id = 1, raise_error('stop'), s.v)")
+
+
+def api_merge_all_clauses(table, session, value="'orphan'"):
+    (
+        table.alias("t")
+        .merge(rows(session).alias("s"), "t.id = s.id - 40")
+        .withSchemaEvolution()
+        .whenMatchedUpdate("s.id = 41", {"v": "s.v"})
+        .whenNotMatchedInsert(values={c: f"s.{c}" for c in ("id", "part", "v", "n")})
+        .whenNotMatchedBySourceUpdate("t.id = 5", {"v": value})
+        .whenNotMatchedBySourceDelete("t.id > 6")
+        .execute()
+    )
+
+
+def api_merge_evolves(table, session, value="s.more"):
+    (
+        table.alias("t")
+        .merge(rows(session).withColumn("more", F.col("id") * 2).alias("s"), "t.id = s.id - 40")
+        .withSchemaEvolution()
+        .whenMatchedUpdate(set={"more": value})
+        .execute()
+    )
+
+
+def restore_timestamp(session, t):
+    history = session.sql(f"DESCRIBE HISTORY {t.sql}").where("version = 1")
+    DeltaTable.forName(session, t.sql).restoreToTimestamp(str(history.collect()[0]["timestamp"]))
 
 
 ALL_CLAUSES = (
@@ -272,6 +304,112 @@ KINDS = {
             sql("OPTIMIZE {t} WHERE nothing = 1"),
         ),
         StatementKind(
+            "insert_replace_using",
+            sql("INSERT INTO {t} BY NAME REPLACE USING (id) " + REPLACING),
+            sql("INSERT INTO {t} BY NAME REPLACE USING (id) SELECT * FROM (" + STOPPED + ")"),
+        ),
+        StatementKind(
+            "insert_replace_on",
+            sql("INSERT INTO {t} AS t BY NAME REPLACE ON t.n + 1 = s.n (" + REPLACING + ") AS s"),
+            sql("INSERT INTO {t} AS t BY NAME REPLACE ON t.id = s.id (" + STOPPED + ") AS s"),
+        ),
+        StatementKind(
+            "merge_of_a_join",
+            sql(
+                "MERGE INTO {t} t USING (SELECT s.id, s.part, s.v, x.n + y.n AS n FROM {source} s "
+                "JOIN {t} x ON s.id = x.id LEFT JOIN delta.`{path}` y ON y.id = x.id + 1) s "
+                "ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v, n = s.n "
+                "WHEN NOT MATCHED THEN INSERT ({columns}) VALUES (s.id, s.part, s.v, s.n)"
+            ),
+            sql(
+                "MERGE INTO {t} t USING (SELECT x.id FROM {t} x JOIN {source} y) s ON t.id = s.id "
+                "WHEN MATCHED THEN UPDATE SET v = 'twice'"
+            ),
+        ),
+        StatementKind(
+            "replace_columns",
+            sql(
+                "ALTER TABLE {t} REPLACE COLUMNS "
+                "(id INT, w DOUBLE, part STRING COMMENT 'é', v STRING, n INT)"
+            ),
+            sql("ALTER TABLE {t} REPLACE COLUMNS (id INT, part STRING, v INT, n INT)"),
+        ),
+        StatementKind(
+            "column_comment",
+            sql("ALTER TABLE {t} ALTER COLUMN v COMMENT 'späť'"),
+            sql("ALTER TABLE {t} ALTER COLUMN nothing COMMENT 'x'"),
+        ),
+        StatementKind(
+            "column_position",
+            sql("ALTER TABLE {t} ALTER COLUMN n FIRST"),
+            sql("ALTER TABLE {t} ALTER COLUMN n AFTER nothing"),
+        ),
+        StatementKind(
+            "column_default",
+            sql("ALTER TABLE {t} ALTER COLUMN d SET DEFAULT 4"),
+            sql("ALTER TABLE {t} ALTER COLUMN d SET DEFAULT 'four'"),
+            table="column_defaults",
+        ),
+        StatementKind(
+            "column_drop_default",
+            sql("ALTER TABLE {t} ALTER COLUMN d DROP DEFAULT"),
+            sql("ALTER TABLE {t} ALTER COLUMN nothing DROP DEFAULT"),
+            table="column_defaults",
+        ),
+        StatementKind(
+            "column_drop_not_null",
+            sql("ALTER TABLE {t} ALTER COLUMN d DROP NOT NULL"),
+            sql("ALTER TABLE {t} ALTER COLUMN v SET NOT NULL"),
+            table="column_defaults",
+        ),
+        StatementKind(
+            "sync_identity",
+            sql("ALTER TABLE {t} ALTER COLUMN k SYNC IDENTITY"),
+            sql("ALTER TABLE {t} ALTER COLUMN id SYNC IDENTITY"),
+            table="column_defaults",
+        ),
+        StatementKind(
+            "optimize_zorder",
+            sql("OPTIMIZE {t} ZORDER BY (id, n)"),
+            sql("OPTIMIZE {t} ZORDER BY (nothing)"),
+        ),
+        StatementKind(
+            "reorg_purge",
+            sql("REORG TABLE {t} APPLY (PURGE)"),
+            sql("REORG TABLE {t} WHERE nothing = 1 APPLY (PURGE)"),
+            table="deletion_vectors",
+        ),
+        StatementKind(
+            "restore",
+            sql("RESTORE TABLE {t} TO VERSION AS OF 1"),
+            sql("RESTORE TABLE {t} TO VERSION AS OF 99"),
+        ),
+        StatementKind(
+            "write_replace_using",
+            *frame(
+                lambda s, t, f: (
+                    f.withColumn("id", F.col("id") - 40)
+                    .write.format("delta")
+                    .mode("overwrite")
+                    .option("replaceUsing", "id")
+                    .save(t.path)
+                )
+            ),
+        ),
+        StatementKind(
+            "write_replace_on",
+            *frame(
+                lambda s, t, f: (
+                    f.alias("s")
+                    .write.format("delta")
+                    .mode("overwrite")
+                    .option("replaceOn", "t.id = s.id - 40")
+                    .option("targetAlias", "t")
+                    .saveAsTable(t.sql)
+                )
+            ),
+        ),
+        StatementKind(
             "write_append",
             *frame(lambda s, t, f: f.write.format("delta").mode("append").save(t.path)),
         ),
@@ -394,8 +532,47 @@ KINDS = {
         StatementKind("for_path_update", by_path(api_update), by_path(api_update_fails)),
         StatementKind("for_path_delete", by_path(api_delete), by_path(api_delete_fails)),
         StatementKind("for_path_merge", by_path(api_merge), by_path(api_merge_fails)),
+        StatementKind(
+            "for_name_merge_all_clauses",
+            by_name(api_merge_all_clauses),
+            by_name(lambda table, s: api_merge_all_clauses(table, s, "raise_error('stop')")),
+        ),
+        StatementKind(
+            "for_path_merge_evolves",
+            by_path(api_merge_evolves),
+            by_path(lambda table, s: api_merge_evolves(table, s, "raise_error('stop')")),
+        ),
+        StatementKind(
+            "for_name_compaction",
+            by_name(lambda table, s: table.optimize().executeCompaction()),
+            by_name(lambda table, s: table.optimize().where("nothing = 1").executeCompaction()),
+        ),
+        StatementKind(
+            "for_path_zorder",
+            by_path(lambda table, s: table.optimize().executeZOrderBy("id", "n")),
+            by_path(lambda table, s: table.optimize().executeZOrderBy("nothing")),
+        ),
+        StatementKind(
+            "for_path_restore_version",
+            by_path(lambda table, s: table.restoreToVersion(1)),
+            by_path(lambda table, s: table.restoreToVersion(99)),
+        ),
+        StatementKind(
+            "for_name_restore_timestamp",
+            restore_timestamp,
+            by_name(lambda table, s: table.restoreToTimestamp("2999-01-01")),
+        ),
+        StatementKind(
+            "for_name_add_feature",
+            by_name(lambda table, s: table.addFeatureSupport("timestampNtz")),
+            by_name(lambda table, s: table.addFeatureSupport("nothing")),
+        ),
     )
 }
+
+# What only Spark 4.2 and newer know.
+if LINE in ("4.0", "4.1"):
+    del KINDS["insert_replace_using"], KINDS["insert_replace_on"]
 
 # What a transaction does before a statement of the matrix fails: kept when that is cut off.
 BEFORE = {

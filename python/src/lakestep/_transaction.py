@@ -85,7 +85,7 @@ class Transaction:
         """Make all changes visible, or none.
 
         When this returns, the changes of all tables are durable. When it raises, the transaction
-        has ended.
+        has ended, unless it says that an assertion does not hold.
 
         Raises
         ------
@@ -151,7 +151,9 @@ class Transaction:
             For the error and the timeline.
         holds : str or DataFrame
             A condition in SQL, which must be true, not false and not NULL; or a DataFrame, which
-            must have no rows.
+            must have no rows. A DataFrame is planned anew when it is asked. After a conflict the
+            commit does not run the statements of a transaction with one again by itself, as it may
+            with conditions alone; `lakestep.run` calls the function again, which makes it anew.
         message : str, optional
             What to do when it fails.
         now : bool, optional

@@ -21,7 +21,7 @@ import io.lakestep.sql.redirect.{
 }
 import io.lakestep.sql.run.{StatementStrategy, WatchStatements}
 import io.lakestep.transaction.{
-  Autocommit, CatalogSetting, InternalClones, NoBaseWrites, Transactions
+  Autocommit, CatalogSetting, InternalClones, MicroBatch, NoBaseWrites, Transactions
 }
 
 /**
@@ -59,8 +59,12 @@ object SessionHooks {
       extensions.injectParser(parser)
       extensions.injectPreCBORule(BaseInputFiles(_))
     }
-    val guard =
-      new TransactionGuard(Transactions.isOpen, Transactions.isReadOnly, Transactions.isRequired)
+    val guard = new TransactionGuard(
+      Transactions.isOpen,
+      Transactions.isReadOnly,
+      Transactions.isRequired,
+      MicroBatch.isLeftBy
+    )
     // Before the first rule that touches a table.
     val first = Seq[SparkSession => Rule[LogicalPlan]](
       BindCatalogs(_),

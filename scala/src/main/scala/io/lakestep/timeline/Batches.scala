@@ -7,7 +7,11 @@ package io.lakestep.timeline
  * @param batch its number, which grows; nothing for a query that is to be forgotten
  * @param stream id of the query in its checkpoint, where that is known
  */
-final case class BatchKey(query: String, batch: Option[Long], stream: Option[String] = None)
+final case class BatchKey(query: String, batch: Option[Long], stream: Option[String] = None) {
+
+  /** Whether it is one of the streaming query with this id. */
+  def isOf(id: String): Boolean = stream.getOrElse(query) == id
+}
 
 /** The newest batch of a query that is committed; `entry` holds it. */
 final case class AppliedBatch(batch: Long, stream: Option[String], entry: Long)

@@ -25,7 +25,7 @@ object Lifecycle {
       batch: Option[AskedBatch] = None,
       labels: Labels = Labels.none,
       asOf: Option[AsOf] = None): Transaction = {
-    checkBatch(session)
+    MicroBatch.check(session, "BEGIN")
     if (asOf.isDefined && modes.readOnly.contains(false)) throw Errors("LAKESTEP_AS_OF_READ_WRITE")
     val readOnly = asOf.map(_ => true).orElse(modes.readOnly)
     if (batch.isDefined && readOnly.contains(true)) throw Errors("LAKESTEP_BATCH_READ_ONLY")
@@ -33,7 +33,7 @@ object Lifecycle {
       session,
       name,
       modes.copy(readOnly = readOnly),
-      batch.map(_.key(runningQuery(session))),
+      batch.map(_.key(MicroBatch.query(session))),
       labels,
       asOf
     )
@@ -57,7 +57,7 @@ object Lifecycle {
 
   /** For a statement of `user` that is a transaction by itself, in a clone of the session. */
   private[lakestep] def beginFor(user: SparkSession, own: SparkSession): Transaction = {
-    checkBatch(user)
+    MicroBatch.check(user, "BEGIN")
     beginInternal(own, None, TransactionModes())
   }
 
@@ -109,18 +109,6 @@ object Lifecycle {
         database.tell(TransactionEvent.Began(begun))
         transaction
     })
-
-  /**
-   * A function of foreachBatch runs in a session of its own, and the batch is written in that one:
-   * a transaction of the session outside would not hold what it writes.
-   */
-  private def checkBatch(session: SparkSession): Unit =
-    if (runningQuery(session).isDefined &&
-      !InternalClones.isOfStream(session)) throw Errors("LAKESTEP_SESSION_OUTSIDE_BATCH")
-
-  /** The id of the streaming query in whose batch this thread is, if the driver runs it. */
-  private def runningQuery(session: SparkSession): Option[String] =
-    Option(session.sparkContext.getLocalProperty("sql.streaming.queryId"))
 
   /** SET TRANSACTION. Conditions: LAKESTEP_NO_ACTIVE_TRANSACTION, LAKESTEP_TRANSACTION_HAS_READ. */
   def set(session: SparkSession, modes: TransactionModes): Unit =

@@ -129,7 +129,10 @@ final class Transaction(
   private[transaction] def judge(): Vector[JudgedAssertion] = {
     isJudging = true
     try {
-      val judged = asserted.atCommit.map(a => JudgedAssertion(a, a.judge()))
+      // Nobody reads on what they have read.
+      val judged = readers.ofStatement {
+        asserted.atCommit.map(a => JudgedAssertion(a, a.judge()))
+      }
       current = current.copy(
         assertions = (asserted.judged ++ judged).map(_.outcome),
         countsReads = judged.nonEmpty

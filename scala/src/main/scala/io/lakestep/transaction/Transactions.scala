@@ -135,6 +135,10 @@ object Transactions {
   private[transaction] def alreadyActive(open: Transaction): Throwable =
     Errors("LAKESTEP_TRANSACTION_ALREADY_ACTIVE", "transaction" -> open.id)
 
+  /** Whether an open transaction, of any session, holds a batch of this streaming query. */
+  private[transaction] def holdsBatchOf(query: String): Boolean =
+    openById.values.asScala.exists(_.begun.batch.exists(_.isOf(query)))
+
   def permitsVacuum(session: SparkSession): Boolean = state(session) match {
     case SessionState.Open(transaction) => transaction.permitsVacuum
     case _ => false

@@ -7,12 +7,13 @@ import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
 
 import org.apache.spark.sql.delta.lakestep.{Callers, DeltaReference}
 import io.lakestep.{Errors, LakestepConf, LakestepException}
-import io.lakestep.transaction.Transactions
+import io.lakestep.transaction.{MicroBatch, Transactions}
 
 /**
  * Refuses, before it has done anything, every plan that cannot be part of the open transaction of
  * its session. While no transaction is open it does nothing, unless the session asks for one: then
- * it refuses every plan that writes.
+ * it refuses every plan that writes. So it does, whatever is open, in a session outside the batch of
+ * a stream that a transaction holds.
  *
  * Three things are refused: a node that [[CommandCatalogue]] refuses, a node that holds a Delta
  * table by its own path instead of the overlay's, and one that holds it by a connector of Delta's
@@ -27,11 +28,16 @@ import io.lakestep.transaction.Transactions
  * @param isInTransaction thread-safe and cheap: it is asked for every plan of every session
  * @param isReadOnly whether that transaction may write nothing
  * @param isRequired whether a session without a transaction may write nothing
+ * @param isOutsideBatch whether the thread is in a batch that is a transaction of another session
  */
 final class TransactionGuard(
     isInTransaction: SparkSession => Boolean,
     isReadOnly: SparkSession => Boolean,
-    isRequired: SparkSession => Boolean) {
+    isRequired: SparkSession => Boolean,
+    isOutsideBatch: SparkSession => Boolean) {
+
+  /** How a plan that writes, and its statement, are refused where no transaction holds them. */
+  private type RefuseWrite = (LogicalPlan, String) => Nothing
 
   def inject(extensions: SparkSessionExtensions): Unit = {
     extensions.injectCheckRule(session => plan => check(session, plan))
@@ -43,8 +49,17 @@ final class TransactionGuard(
 
   /** Throws if the session has an open transaction of which `plan` cannot be a part. */
   def check(session: SparkSession, plan: LogicalPlan): Unit =
-    if (isInTransaction(session)) failing(session)(judge(session, plan))
-    else if (isRequired(session)) requireTransaction(session, plan)
+    refusingWrites(session) match {
+      case Some(refuse) => refuseWrites(plan, refuse)
+      case None => if (isInTransaction(session)) failing(session)(judge(session, plan))
+    }
+
+  private def refusingWrites(session: SparkSession): Option[RefuseWrite] =
+    if (isOutsideBatch(session)) Some((_, statement) => throw MicroBatch.outside(statement))
+    else
+      Option.when(!isInTransaction(session) && isRequired(session)) {
+        refuseOutside(session, _, _)
+      }
 
   /** What is refused is a statement that failed. */
   private def failing(session: SparkSession)(body: => Unit): Unit =
@@ -57,7 +72,8 @@ final class TransactionGuard(
 
   private final class AtStart(session: SparkSession) extends Rule[LogicalPlan] {
     override def apply(plan: LogicalPlan): LogicalPlan = {
-      if (isInTransaction(session)) failing(session) {
+      val refusing = refusingWrites(session)
+      if (refusing.isEmpty && isInTransaction(session)) failing(session) {
         plan.foreach(node => CommandCatalogue.decideEarly(node).foreach(refuse(node, _)))
         // No plan says so, and Spark 4.0.1 drops the table before it makes the one that is refused.
         if (Callers.isSaveAsTable)
@@ -67,12 +83,12 @@ final class TransactionGuard(
             "target" -> StatementName.subject(plan)
           )
       }
-      else if (isRequired(session)) {
+      refusing.foreach { refuse =>
         plan.foreach { node =>
           if (CommandCatalogue.decideEarly(node).exists(isWrite(node, _)))
-            refuseOutside(session, node, StatementName.of(node))
+            refuse(node, StatementName.of(node))
         }
-        if (Callers.isSaveAsTable) refuseOutside(session, plan, "saveAsTable")
+        if (Callers.isSaveAsTable) refuse(plan, "saveAsTable")
       }
       plan
     }
@@ -85,10 +101,9 @@ final class TransactionGuard(
     }
   }
 
-  private def requireTransaction(session: SparkSession, node: LogicalPlan): Unit = {
-    if (isWrite(node, CommandCatalogue.decide(node)))
-      refuseOutside(session, node, StatementName.of(node))
-    TransactionGuard.inside(node).foreach(requireTransaction(session, _))
+  private def refuseWrites(node: LogicalPlan, refuse: RefuseWrite): Unit = {
+    if (isWrite(node, CommandCatalogue.decide(node))) refuse(node, StatementName.of(node))
+    TransactionGuard.inside(node).foreach(refuseWrites(_, refuse))
   }
 
   /** Whether a node changes something by itself that others can see. A stream says so when it starts. */

@@ -36,7 +36,7 @@ trait GuardedSpark extends BeforeAndAfterAll { self: Suite =>
     .config("spark.sql.catalog.procedures", classOf[elsewhere.ProcedureInCatalog].getName)
     .withExtensions { extensions =>
       extensions.injectCheckRule(_ => plan => { analysed.add(plan); () })
-      val guard = new TransactionGuard(_ => open, _ => false, _ => false)
+      val guard = new TransactionGuard(_ => open, _ => false, _ => false, _ => false)
       extensions.injectHintResolutionRule(guard.atStart(_))
       guard.inject(extensions)
     }
