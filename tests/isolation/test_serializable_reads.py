@@ -121,8 +121,8 @@ def test_changes_between_versions_are_those_of_the_statements(spark, other, vect
             return sorted((row["id"], row["v"], row["_change_type"]) for row in rows.collect())
 
     published = [
-        (1, "a", "update_preimage"),
-        (1, "x", "update_postimage"),
+        (1, "a", "delete"),
+        (1, "x", "insert"),
         (2, "b", "delete"),
         (4, "d", "insert"),
     ]

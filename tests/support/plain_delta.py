@@ -54,6 +54,7 @@ class _Requests:
     def __init__(self, spark):
         self.spark = spark
         self.numbers = itertools.count()
+        self.running = None
 
     def create(self, kind, path):
         table_kinds.create(self.spark, kind, path)
@@ -76,23 +77,39 @@ class _Requests:
 
     def stream(self, path, checkpoint, **options):
         """What a stream reads that goes on where it was, and what has ended it, if that failed."""
+        writer, rows = self._stream(path, checkpoint, options)
+        query = writer.trigger(availableNow=True).start()
+        return _ended(query.awaitTermination, rows)
+
+    def start_stream(self, path, checkpoint, **options):
+        """What a stream reads first, which then goes on."""
+        writer, rows = self._stream(path, checkpoint, options)
+        query = writer.start()
+        query.processAllAvailable()
+        first = sorted(rows)
+        rows.clear()
+        self.running = query, rows
+        return first
+
+    def end_stream(self):
+        """What it has read since, and what has ended it, if that failed."""
+        query, rows = self.running
+        try:
+            return _ended(query.processAllAvailable, rows)
+        finally:
+            query.stop()
+
+    def _stream(self, path, checkpoint, options):
         rows = []
-        query = (
+        writer = (
             self.spark.readStream.format("delta")
             .options(**options)
             .load(path)
             .drop("_commit_timestamp")
             .writeStream.foreachBatch(lambda batch, _: rows.extend(table_state.shown(batch)))
             .option("checkpointLocation", checkpoint)
-            .trigger(availableNow=True)
-            .start()
         )
-        failure = None
-        try:
-            query.awaitTermination()
-        except StreamingQueryException as error:
-            failure = str(error)
-        return {"rows": sorted(rows), "failure": failure}
+        return writer, rows
 
     def after(self, statements, path, since):
         """View and state of a table after statements, or the condition of the one that failed."""
@@ -110,6 +127,15 @@ class _Requests:
             "view": table_state.view(self.spark, name),
             "state": table_state.state(self.spark, path, since),
         }
+
+
+def _ended(wait, rows):
+    failure = None
+    try:
+        wait()
+    except StreamingQueryException as error:
+        failure = str(error)
+    return {"rows": sorted(rows), "failure": failure}
 
 
 def main(folder, delta_jars):

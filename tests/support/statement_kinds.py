@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
-from built import LINE
-
 COLUMNS = "id, part, v, n"
 NEW = "VALUES (21, 'a', 'new', 21), (22, 'ü =', 'new', 22)"
 SOURCE = (
@@ -43,8 +41,6 @@ def sql(text):
 
 TEXTS = {"columns": COLUMNS, "new": NEW, "source": SOURCE}
 STOP = "IF(id >= 5, raise_error('stop'), v)"
-REPLACING = "SELECT id, part, 'replaced' AS v, n + 1 AS n FROM {t} WHERE id IN (1, 4)"
-STOPPED = "SELECT id, part, " + STOP + " AS v, n FROM {t}"
 
 
 @contextmanager
@@ -304,16 +300,6 @@ KINDS = {
             sql("OPTIMIZE {t} WHERE nothing = 1"),
         ),
         StatementKind(
-            "insert_replace_using",
-            sql("INSERT INTO {t} BY NAME REPLACE USING (id) " + REPLACING),
-            sql("INSERT INTO {t} BY NAME REPLACE USING (id) SELECT * FROM (" + STOPPED + ")"),
-        ),
-        StatementKind(
-            "insert_replace_on",
-            sql("INSERT INTO {t} AS t BY NAME REPLACE ON t.n + 1 = s.n (" + REPLACING + ") AS s"),
-            sql("INSERT INTO {t} AS t BY NAME REPLACE ON t.id = s.id (" + STOPPED + ") AS s"),
-        ),
-        StatementKind(
             "merge_of_a_join",
             sql(
                 "MERGE INTO {t} t USING (SELECT s.id, s.part, s.v, x.n + y.n AS n FROM {source} s "
@@ -569,10 +555,6 @@ KINDS = {
         ),
     )
 }
-
-# What only Spark 4.2 and newer know.
-if LINE in ("4.0", "4.1"):
-    del KINDS["insert_replace_using"], KINDS["insert_replace_on"]
 
 # What a transaction does before a statement of the matrix fails: kept when that is cut off.
 BEFORE = {
