@@ -152,11 +152,6 @@ def api_merge_evolves(table, session, value="s.more"):
     )
 
 
-def restore_timestamp(session, t):
-    history = session.sql(f"DESCRIBE HISTORY {t.sql}").where("version = 1")
-    DeltaTable.forName(session, t.sql).restoreToTimestamp(str(history.collect()[0]["timestamp"]))
-
-
 ALL_CLAUSES = (
     "MERGE INTO {t} t USING {source} s ON t.id = s.id "
     "WHEN MATCHED AND s.id = 1 THEN DELETE "
@@ -349,51 +344,9 @@ KINDS = {
             table="column_defaults",
         ),
         StatementKind(
-            "sync_identity",
-            sql("ALTER TABLE {t} ALTER COLUMN k SYNC IDENTITY"),
-            sql("ALTER TABLE {t} ALTER COLUMN id SYNC IDENTITY"),
-            table="column_defaults",
-        ),
-        StatementKind(
             "optimize_zorder",
             sql("OPTIMIZE {t} ZORDER BY (id, n)"),
             sql("OPTIMIZE {t} ZORDER BY (nothing)"),
-        ),
-        StatementKind(
-            "reorg_purge",
-            sql("REORG TABLE {t} APPLY (PURGE)"),
-            sql("REORG TABLE {t} WHERE nothing = 1 APPLY (PURGE)"),
-            table="deletion_vectors",
-        ),
-        StatementKind(
-            "restore",
-            sql("RESTORE TABLE {t} TO VERSION AS OF 1"),
-            sql("RESTORE TABLE {t} TO VERSION AS OF 99"),
-        ),
-        StatementKind(
-            "write_replace_using",
-            *frame(
-                lambda s, t, f: (
-                    f.withColumn("id", F.col("id") - 40)
-                    .write.format("delta")
-                    .mode("overwrite")
-                    .option("replaceUsing", "id")
-                    .save(t.path)
-                )
-            ),
-        ),
-        StatementKind(
-            "write_replace_on",
-            *frame(
-                lambda s, t, f: (
-                    f.alias("s")
-                    .write.format("delta")
-                    .mode("overwrite")
-                    .option("replaceOn", "t.id = s.id - 40")
-                    .option("targetAlias", "t")
-                    .saveAsTable(t.sql)
-                )
-            ),
         ),
         StatementKind(
             "write_append",
@@ -537,21 +490,6 @@ KINDS = {
             "for_path_zorder",
             by_path(lambda table, s: table.optimize().executeZOrderBy("id", "n")),
             by_path(lambda table, s: table.optimize().executeZOrderBy("nothing")),
-        ),
-        StatementKind(
-            "for_path_restore_version",
-            by_path(lambda table, s: table.restoreToVersion(1)),
-            by_path(lambda table, s: table.restoreToVersion(99)),
-        ),
-        StatementKind(
-            "for_name_restore_timestamp",
-            restore_timestamp,
-            by_name(lambda table, s: table.restoreToTimestamp("2999-01-01")),
-        ),
-        StatementKind(
-            "for_name_add_feature",
-            by_name(lambda table, s: table.addFeatureSupport("timestampNtz")),
-            by_name(lambda table, s: table.addFeatureSupport("nothing")),
         ),
     )
 }
