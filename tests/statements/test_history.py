@@ -219,6 +219,13 @@ class History:
             back = {copied[name][0] for name in some}
             stay = {n: t for n, t in self.model.tables.items() if t[0] not in back}
             expected = stay | {name: copied[name] for name in some}
+            # One that loses its name gets the one that it had then, if that is free.
+            were = {table: name for name, (table, _) in state.items()}
+            for name in set(some) & stay.keys():
+                if earlier := were.get(stay[name][0]):
+                    if earlier in expected:
+                        may_fail = may_fail | {"LAKESTEP_UNDO_NAME_TAKEN"}
+                    expected[earlier] = stay[name]
             self.undo(f"RESTORE TABLES ({', '.join(some)}) TO {point}", expected, may_fail)
 
     def revert(self):

@@ -54,7 +54,6 @@ class _Requests:
     def __init__(self, spark):
         self.spark = spark
         self.numbers = itertools.count()
-        self.running = None
 
     def create(self, kind, path):
         table_kinds.create(self.spark, kind, path)
