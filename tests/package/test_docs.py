@@ -162,7 +162,7 @@ def result_columns():
             r"^\| column \| type \| \|\n\|[-|]+\n((?:\|.*\n)+)", section, re.MULTILINE
         )
         if table:
-            rows = re.findall(r"^\| `(\w+)` \| `?([\w<>,]+)`? \|", table[1], re.MULTILINE)
+            rows = re.findall(r"^\| `(\w+)` \| `?([\w<>, ]+?)`? \|", table[1], re.MULTILINE)
             assert len(rows) == table[1].count("\n"), heading
             found |= dict.fromkeys(heading.split(", "), rows)
     return found

@@ -300,6 +300,13 @@ def test_log_clean_ups_leave_what_is_needed(spark, other_session, table, alone, 
     )
     for number in range(3, 7):
         write(spark, f"INSERT INTO {name} VALUES ({number}, 'before')")
+
+    def grow_old():
+        """The newer a file of the log is, the younger."""
+        for file in log.glob("0*"):
+            age([file], days=40 - int(file.name[:20]))
+
+    grow_old()
     before = ids(spark, name)
     began = max(file.name[:20] for file in log.glob("0*.json"))
     if holder == "transaction":
@@ -308,7 +315,7 @@ def test_log_clean_ups_leave_what_is_needed(spark, other_session, table, alone, 
         spark.conf.set("spark.lakestep.undo.retainHours", "1000")
     for number in range(7, 12):
         write(spark, f"INSERT INTO {name} VALUES ({number}, 'after')")
-    age(log.glob("0*"), days=3)
+    grow_old()
     for number in range(12, 14):
         write(spark, f"INSERT INTO {name} VALUES ({number}, 'later')")
     first = min(file.name[:20] for file in log.glob("0*.json"))

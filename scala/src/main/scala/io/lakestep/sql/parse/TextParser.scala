@@ -49,8 +49,9 @@ private[parse] abstract class TextParser(session: SparkSession, delegate: Parser
   /** What Delta's parser says where a statement that is no query names a state of the database. */
   private def outsideQuery(failure: Throwable): Option[Throwable] = failure match {
     case e: NumberFormatException =>
-      // For input string: "db:42"
-      Option(e.getMessage).flatMap(_.split('"').lift(1)).filter(AsOf.inQuery(_).isDefined)
+      // For input string: "db:42", or with the quotes of the statement.
+      Option(e.getMessage).flatMap(_.split('"').lift(1)).map(_.trim.replaceAll("^'|'$", ""))
+        .filter(AsOf.inQuery(_).isDefined)
         .map(asked => Errors.caused("LAKESTEP_AS_OF_OUTSIDE_QUERY", e, "asked" -> asked))
     case _ => None
   }
