@@ -207,6 +207,32 @@ def test_transaction_over_tables_on_s3(s3, s3_drivers, tmp_path, timeline):
     assert s3.rows(tables[0]) == expected[0]
 
 
+def test_the_past_of_tables_on_s3_is_kept_read_and_brought_back(s3, s3_drivers):
+    tables = [s3.table(f"past/t{i}") for i in range(2)]
+    at_once = {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}
+    session, other = (driver.session(**root("past"), **at_once) for driver in s3_drivers)
+    session.sql("BEGIN", *each(UPDATE, tables), "COMMIT")
+    assert session.sql("CREATE SNAPSHOT kept")[0][-1] == "KEPT"
+    session.sql("BEGIN", *each("DELETE FROM {} WHERE id = 2", tables), "COMMIT")
+    ((deleted,),) = session.sql("SELECT max_by(transaction_id, entry) FROM lakestep_timeline()")
+    before, after = [[NEW, OTHER]] * 2, [[NEW]] * 2
+    assert rows(other, tables) == after
+    session.sql(*each("VACUUM {} RETAIN 0 HOURS", tables))
+    for clause in ("snapshot:kept", "db:1"):
+        query = f"SELECT id, v FROM {{}} VERSION AS OF '{clause}' ORDER BY id"
+        assert [other.sql(*each(query, [path])) for path in tables] == before
+    other.sql("BEGIN AS OF SNAPSHOT kept")
+    assert rows(other, tables) == before
+    other.sql("COMMIT")
+    other.sql(f"REVERT TRANSACTION '{deleted}'")
+    assert rows(session, tables) == before == [s3.rows(path) for path in tables]
+    session.sql("BEGIN", *each("DELETE FROM {}", tables), "COMMIT")
+    other.sql("RESTORE DATABASE TO SNAPSHOT kept")
+    assert rows(session, tables) == before == [s3.rows(path) for path in tables]
+    assert {row[0] for row in other.sql("VERIFY DATABASE")} == {"ok"}
+    session.sql("DROP SNAPSHOT kept")
+
+
 def test_one_table_by_s3_and_by_s3a_is_one_table(s3, s3_drivers):
     path = s3.table("alias/t")
     alias = path.replace("s3a://", "s3://")
