@@ -134,6 +134,27 @@ def test_rows_that_a_restore_brought_back_do_not_come_twice(spark, table):
     assert sorted(row["id"] for row in spark.table(name).collect()) == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("first", ["revert", "restore"])
+def test_two_that_bring_rows_back_at_once_conflict(spark, other_session, table, first):
+    name = table("undo_at_once", rows=[(1, "a"), (2, "b"), (3, "c")])
+    before = write(spark, f"INSERT INTO {name} VALUES (4, 'd')")
+    spark.sql(f"OPTIMIZE {name}")
+    deleted = load(spark, f"DELETE FROM {name}")
+    one, two = (
+        f"REVERT TRANSACTION '{deleted}'",
+        f"RESTORE TABLES ({name}) TO VERSION {before}",
+    )
+    if first == "restore":
+        one, two = two, one
+    begin(other_session)
+    other_session.sql(two)
+    spark.sql(one)
+    with refused("LAKESTEP_CONFLICT", "40001"):
+        other_session.sql("COMMIT")
+    rollback(other_session)
+    assert sorted(row["id"] for row in spark.table(name).collect()) == [1, 2, 3, 4]
+
+
 def test_two_transactions_are_taken_back_the_older_one_first(spark, table):
     name = table("undo_both", rows=[(1, "a"), (2, "b"), (3, "c")])
     spark.sql(f"OPTIMIZE {name}")

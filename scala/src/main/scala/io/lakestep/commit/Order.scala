@@ -154,6 +154,7 @@ private[commit] final class Order(
       _ <- gaveUp.toLeft(())
       _ <- batchConflict(work).toLeft(())
       _ <- names.conflict(work.txn, work.touched, timeline.known).toLeft(())
+      _ <- restoreConflict(work).toLeft(())
       validated <- early.getOrElse(validate(work))
       merged = work.staged.zip(validated.written).map { case (s, c) => s.copy(changes = c.changes) }
       fresh = merged.zip(work.staged).collect { case (m, s) if m.changes ne s.changes => m }
@@ -172,6 +173,31 @@ private[commit] final class Order(
       val view = if (open.isEmpty) timeline.known else timeline.refreshEnds(open)
       Batches.conflict(work.txn, view)
     }
+
+  /**
+   * Step 19: rows that two statements bring back at once may be in other files of each, which then are
+   * both there.
+   */
+  private def restoreConflict(work: ToOrder): Option[Conflict] = {
+    val restored = work.staged.filter(_.changes.parts.flatMap(_.operations).exists(isRestore))
+      .map(_.binding.log).toSet
+    def since = timeline.since(work.txn.snapshot).map(_.entry)
+    if (restored.isEmpty) None
+    else
+      since.collect { case entry: CommitEntry =>
+        for (t <- entry.tables if restored(t.log) && t.operations.exists(isRestore))
+          yield Conflict.overTable(Rule.SameFile, t.name, t.path).copy(
+            operation = Some(Restore),
+            user = Some(entry.transaction.user),
+            timeMs = Some(entry.timeMs),
+            otherTransaction = Some(entry.transaction.id),
+            entry = Some(entry.number)
+          )
+      }.flatten.nextOption()
+  }
+
+  private def isRestore(operation: String) = operation == Restore
+  private val Restore = "RESTORE"
 
   private def validate(work: ToOrder): Either[Conflict, Validated] =
     validate(work.txn, work.staged, work.reads, work.known)
