@@ -219,7 +219,13 @@ def test_vacuum_leaves_what_a_snapshot_reads(spark, table, alone, kind):
         row[0] for row in spark.sql(f"SELECT DISTINCT _metadata.file_path FROM {name}").collect()
     }
     assert len(left) == len(live) < len(before)
-    assert ids(spark, name) == [n for n in expected if n >= 15]
+    newest = [n for n in expected if n >= 15]
+    assert ids(spark, name) == newest
+    created(spark, "of_what_is_left")
+    write(spark, f"DELETE FROM {name}")
+    spark.sql(vacuum)
+    assert at(spark, "of_what_is_left", name) == [newest]
+    spark.sql("DROP SNAPSHOT of_what_is_left")
     spark.sql(f"DROP TABLE {name}")
 
 

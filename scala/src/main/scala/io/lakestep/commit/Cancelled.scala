@@ -1,6 +1,6 @@
 package io.lakestep.commit
 
-import io.lakestep.log.{AddFile, FileAction, LogCommit, RemoveFile}
+import io.lakestep.log.{AddFile, CommitInfo, FileAction, LogCommit, RemoveFile}
 import io.lakestep.timeline.CommitEntry
 
 /** Transactions that were taken back since, and those that took them back. */
@@ -32,7 +32,7 @@ private[commit] object Cancelled {
   /** Whether it has reverted transactions, and done nothing else. */
   def isRevert(entry: CommitEntry): Boolean =
     entry.undoes.nonEmpty && entry.undoes.forall(_.transaction.isDefined) &&
-      entry.tables.forall(_.operations.forall(_ == "RESTORE"))
+      entry.tables.forall(_.operations.forall(CommitInfo.isRestore))
 
   /** Of each that did nothing else, what it has reverted; the earliest first, as later ones may rest on it. */
   private def pairs(later: Vector[CommitEntry]): Vector[(Set[String], String)] =

@@ -4,7 +4,7 @@ import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import io.lakestep.{Json, LakestepException}
-import io.lakestep.log.NetChanges
+import io.lakestep.log.{CommitInfo, NetChanges}
 import io.lakestep.storage.PutOutcome
 import io.lakestep.timeline.{CommitEntry, Conflict, Rule, TimelineCodec, TimelineView}
 
@@ -179,15 +179,15 @@ private[commit] final class Order(
    * both there.
    */
   private def restoreConflict(work: ToOrder): Option[Conflict] = {
-    val restored = work.staged.filter(_.changes.parts.flatMap(_.operations).exists(isRestore))
+    val restored = work.staged.filter(_.changes.parts.flatMap(_.operations).exists(CommitInfo.isRestore))
       .map(_.binding.log).toSet
     def since = timeline.since(work.txn.snapshot).map(_.entry)
     if (restored.isEmpty) None
     else
       since.collect { case entry: CommitEntry =>
-        for (t <- entry.tables if restored(t.log) && t.operations.exists(isRestore))
+        for (t <- entry.tables if restored(t.log) && t.operations.exists(CommitInfo.isRestore))
           yield Conflict.overTable(Rule.SameFile, t.name, t.path).copy(
-            operation = Some(Restore),
+            operation = Some(CommitInfo.Restore),
             user = Some(entry.transaction.user),
             timeMs = Some(entry.timeMs),
             otherTransaction = Some(entry.transaction.id),
@@ -195,9 +195,6 @@ private[commit] final class Order(
           )
       }.flatten.nextOption()
   }
-
-  private def isRestore(operation: String) = operation == Restore
-  private val Restore = "RESTORE"
 
   private def validate(work: ToOrder): Either[Conflict, Validated] =
     validate(work.txn, work.staged, work.reads, work.known)

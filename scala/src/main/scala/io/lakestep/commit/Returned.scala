@@ -1,6 +1,6 @@
 package io.lakestep.commit
 
-import io.lakestep.log.{AddFile, LogCommit}
+import io.lakestep.log.{AddFile, CommitInfo, LogCommit}
 
 /**
  * Files from before a change that a RESTORE has brought back after it. Rows that the change removed may be
@@ -10,7 +10,7 @@ private[commit] object Returned {
 
   /** Whether a commit takes files of any earlier version. */
   def isRestore(commit: LogCommit): Boolean =
-    commit.info.exists(_.operations.exists(_.equalsIgnoreCase("RESTORE")))
+    commit.info.exists(_.operations.exists(CommitInfo.isRestore))
 
   /**
    * @param after the commits of others, in order

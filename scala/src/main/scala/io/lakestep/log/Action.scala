@@ -358,6 +358,12 @@ object CommitInfo {
 
   /** The parameter that holds the operations of the statements. */
   val Statements = "statements"
+
+  /** Whether a statement brings back files of an earlier version: Delta's RESTORE, and our own. */
+  def isRestore(operation: String): Boolean = operation.equalsIgnoreCase(Restore)
+
+  /** REVERT writes so, too. */
+  val Restore = "RESTORE"
 }
 
 /** A kind of action that this code has no rule for. */

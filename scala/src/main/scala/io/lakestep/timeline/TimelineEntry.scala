@@ -84,7 +84,7 @@ final case class AbortEntry(
  * @param inCommitTimestampMs in-commit timestamp of `base`, when the table keeps them
  * @param inCommitTimestamps whether the table kept in-commit timestamps at the pin
  * @param rowIds high-water marks of row ids at the pin and at `base`, when the table tracks rows
- * @param operations what Delta calls the statements over it, in order; nothing depends on it
+ * @param operations what Delta calls the statements over it, in order; only undo depends on it
  */
 final case class EntryTable(
     log: String,

@@ -24,6 +24,8 @@ final class HeldFiles(session: SparkSession, table: TableRef) {
 
   private val path = new Path(new URI(table.uri))
 
+  private lazy val newest = data(VersionFiles.head(session, path))(path.toString)
+
   /**
    * Those of the version that is held, by the copy of the log or by the log itself.
    *
@@ -62,9 +64,8 @@ final class HeldFiles(session: SparkSession, table: TableRef) {
   def countRemoved(sinceMs: Long): Held = count(removed(sinceMs)(_: String))
 
   private def count(held: String => DataFrame): Held = {
-    val base = path.toString
-    val all = held(base)
-    val now = data(VersionFiles.head(session, path))(base).getOrElse(all.limit(0))
+    val all = held(path.toString)
+    val now = newest.getOrElse(all.limit(0))
     val counts = all.where("bytes > 0").dropDuplicates("path").as("held")
       .join(now.where("bytes > 0").as("now"), Seq("path"), "left")
       .selectExpr(

@@ -35,9 +35,12 @@ final case class SparingVacuum(vacuum: VacuumTableCommand) extends LeafRunnableC
 
   private def sparing(session: SparkSession, table: TableRef, log: String): Seq[Row] = {
     val snapshots = Databases.of(session).snapshots
-    val own = Transactions.open(session).map(_.id)
+    val open = Transactions.open(session)
+    val own = open.map(_.id)
     var cut = Option.empty[Cut]
-    val rows = DeltaVacuum(session, vacuum) { (head, beforeMs) =>
+    val rows = DeltaVacuum(session, vacuum) { (shown, beforeMs) =>
+      // Over a closed table its overlay shows a version more, which nobody else ever sees.
+      val head = open.flatMap(_.touched.find(_.ref == table)).fold(shown)(_.pin)
       val holders =
         if (vacuum.dryRun) snapshots.holders(log, table, own)
         else {
