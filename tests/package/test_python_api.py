@@ -1,5 +1,7 @@
 """The Python package against a real session, Classic or Connect."""
 
+import os
+
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
@@ -480,3 +482,38 @@ def test_each_batch_of_a_stream_counts_once(spark, table, tmp_path):
     for name in ("0", ".0.crc"):
         (checkpoint / "commits" / name).unlink()
     assert run() == (2, 2)
+
+
+@pytest.mark.connect
+def test_batches_of_two_streams_of_one_session_of_connect_collide(spark, table, tmp_path):
+    source, one, two = table("both_from"), table("both_first", ()), table("both_second", ())
+    inside, go_on = tmp_path / "inside", tmp_path / "go_on"
+    os.mkfifo(inside)
+    os.mkfifo(go_on)
+
+    def waits(batch, _):
+        batch.write.format("delta").mode("append").saveAsTable(one)
+        # Each of them waits for the other end.
+        inside.open("w").close()
+        go_on.open().close()
+
+    def writes(batch, _):
+        batch.write.format("delta").mode("append").saveAsTable(two)
+
+    def start(function, name):
+        return (
+            spark.readStream.table(source)
+            .writeStream.foreachBatch(lakestep.foreach_batch(function, query=name))
+            .option("checkpointLocation", str(tmp_path / name))
+            .trigger(availableNow=True)
+            .start()
+        )
+
+    first = start(waits, "first of both")
+    inside.open().close()
+    second = start(writes, "second of both")
+    with pytest.raises(PySparkException, match="LAKESTEP_TRANSACTION_ALREADY_ACTIVE"):
+        second.awaitTermination()
+    go_on.open("w").close()
+    first.awaitTermination()
+    assert (spark.table(one).count(), spark.table(two).count()) == (2, 0)

@@ -38,6 +38,7 @@ final class Database private[lakestep] (
   private val pins = new Pins(env, bindings)
   private val droppedVacuum = new DroppedVacuum(env)
   private val helping = new Helping(env, finish, names)
+  private val begins = new Begin(env, helping, names)
   private val reruns = new Reruns(env, pins, helping)
   private val consistentRead = new ConsistentRead(env, pins, names)
   private val aborts = new Aborts(env)
@@ -60,50 +61,7 @@ final class Database private[lakestep] (
    * READ ONLY puts nothing anywhere. Conditions: LAKESTEP_SNAPSHOT_BEHIND_DATABASE when the prefix is
    * older than `notBefore`; LAKESTEP_AS_OF_NOT_FOUND.
    */
-  def begin(request: BeginRequest): BegunTransaction = {
-    val now = clock.nowMs()
-    val view =
-      if (request.readOnly) {
-        if (timeline.existingId.isEmpty) timeline.known
-        else {
-          val read = timeline.refresh()
-          if (read.snapshot.names.unapplied.isEmpty) read
-          else {
-            names.look(read)
-            read.merge(timeline.known)
-          }
-        }
-      } else {
-        timeline.id
-        helping.all()._2
-      }
-    val past = request.asOf.map(AsOf.point(_, timeline, view.finished, now))
-    if (past.isEmpty && view.finished < request.notBefore) throw request.behind(view)
-    // A later commit of others may rest on an entry that is left out.
-    val timeMs = view.unfinished.headOption.fold(now)(_.timeMs.min(now))
-    val txn = BegunTransaction(
-      s"t${ids.nextHex()}",
-      request.name,
-      request.user,
-      request.application,
-      past.fold(view.finished)(_.entry),
-      past.fold(view.snapshot)(_.base),
-      timeMs,
-      request.isolation,
-      request.readOnly,
-      request.batch,
-      request.batch.flatMap(Batches.appliedAt(_, view)),
-      request.batch.flatMap(key => view.batch(key.query)).map(_.batch),
-      labels = request.labels,
-      past = past
-    )
-    if (!request.readOnly) {
-      observer.beforeRequested(txn.id)
-      timeline.putRequested(txn.requested)
-      observer.requested(txn.id)
-    }
-    txn
-  }
+  def begin(request: BeginRequest): BegunTransaction = begins(request)
 
   /**
    * Step 3: the version of the table that the transaction reads; see `Pins`.

@@ -86,16 +86,24 @@ private[commit] final class Finish(env: Environment, names: Names) {
   /**
    * Those of these entries that have no end, also after so many requests as the client needs that has
    * just put one: it is quicker than who helps it.
+   *
+   * @param beside done once, while they are first asked for
    */
   @tailrec
-  def leftOpen(entries: Vector[CommitEntry], looks: Int = Finish.Looks): Vector[CommitEntry] =
+  def leftOpen(
+      entries: Vector[CommitEntry],
+      looks: Int = Finish.Looks,
+      beside: Option[() => Unit] = None): Vector[CommitEntry] =
     if (entries.isEmpty) entries
     else {
-      val view = timeline.refreshEnds(entries.map(_.number))
+      def look() = timeline.refreshEnds(entries.map(_.number))
+      val view = beside.fold(look())(work => env.both(look(), work())._1)
       val open = entries.filter(e => view.unfinished.exists(_.number == e.number))
-      val isYoung = open.exists(e => clock.nowMs() - e.timeMs < Finish.YoungMs)
-      if (isYoung && looks > 1) leftOpen(open, looks - 1) else open
+      if (open.exists(isYoung) && looks > 1) leftOpen(open, looks - 1, beside = None) else open
     }
+
+  /** Whether its client is about to finish it, as far as clocks agree. */
+  def isYoung(entry: CommitEntry): Boolean = clock.nowMs() - entry.timeMs < Finish.YoungMs
 
   private val NamesEntry = Set("LAKESTEP_ENTRY_UNFINISHED", "LAKESTEP_TIMELINE_CORRUPT")
 

@@ -12,11 +12,17 @@ private[commit] final class Helping(env: Environment, finish: Finish, names: Nam
 
   /**
    * Helps oldest first; an entry that cannot be finished does not keep others from it. With the
-   * timeline as it is then.
+   * timeline as it is then, at least up to the last entry that was put before.
+   *
+   * @param beside is told of the timeline, where all entries without an end are young, and works while
+   *   they are asked for it
    */
-  def all(): (RecoveryReport, TimelineView) = {
+  def all(beside: TimelineView => Unit = _ => ()): (RecoveryReport, TimelineView) = {
     val view = timeline.refresh()
-    val results = finish.leftOpen(view.unfinished).flatMap { entry =>
+    val unfinished = view.unfinished
+    val work = Option.when(unfinished.forall(finish.isYoung))(() => beside(view))
+    val open = finish.leftOpen(unfinished, beside = work)
+    val results = open.flatMap { entry =>
       view.status(entry.number).map { status =>
         entry -> (try {
           val end = finish(entry, status.hash)
@@ -32,12 +38,22 @@ private[commit] final class Helping(env: Environment, finish: Finish, names: Nam
       results.collect { case (entry, Right(finished)) => entry -> finished },
       results.collect { case (entry, Left(cause)) => entry -> cause }
     )
-    val now = if (view.unfinished.isEmpty) view else timeline.refresh()
+    val now =
+      if (unfinished.isEmpty) view
+      else if (open.isEmpty) withEnds(view)
+      else timeline.refresh()
     if (now.snapshot.names.unapplied.isEmpty) report -> now
     else {
       names.applyPending(now)
       report -> now.merge(timeline.known)
     }
+  }
+
+  /** A view whose entries all have an end by now. */
+  private def withEnds(view: TimelineView): TimelineView = {
+    val known = timeline.known
+    val ended = view.withEnds(s => known.status(s.entry.number).fold(s)(s.withEndOf))
+    if (ended.unfinished.isEmpty) ended else view.merge(known)
   }
 
   /** Step 12, writing: whether an entry that writes the table was unfinished. */

@@ -308,6 +308,14 @@ final class Snapshots private[commit] (
 
   /** The version that an open transaction reads, or would. */
   private def versionAt(txn: Requested, table: TableRef): Option[Long] = {
+    // Its BEGIN expects that this is about to end.
+    def isAhead = txn.snapshot > timeline.known.finished
+    if (isAhead) timeline.refresh()
+    if (isAhead) helping.all()
+    if (isAhead) None else versionIn(txn, table)
+  }
+
+  private def versionIn(txn: Requested, table: TableRef): Option[Long] = {
     val base = timeline.snapshotAt(txn.snapshot)
     val at = ReadPoint(txn.snapshot, base, txn.requestedAtMs, isPast = true)
     try Some(pins(at, table, notBelow = -1, reader = "").version)

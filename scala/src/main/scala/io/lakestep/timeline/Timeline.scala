@@ -106,7 +106,7 @@ final class Timeline(
    * known. It is what this call has read: what other threads learn meanwhile need not be so.
    */
   def refresh(): TimelineView = {
-    val whole = withEnds(read(ahead = 1))
+    val whole = withEnds(read(likely))
     learn(_.merge(whole))
     whole
   }
@@ -116,7 +116,7 @@ final class Timeline(
    *
    * @param ahead how many numbers are asked for at first, by who knows that there are some
    */
-  def refreshEntries(ahead: Int = 1): TimelineView = {
+  def refreshEntries(ahead: Int = likely): TimelineView = {
     val entries = read(ahead)
     cache.updateAndGet(_.merge(entries))
   }
@@ -129,8 +129,17 @@ final class Timeline(
 
   private def read(ahead: Int): TimelineView = {
     val start = cache.get
-    if (start.next == TimelineEntry.First) readAll() else onward(start, ahead)
+    if (start.next == TimelineEntry.First) readAll()
+    else {
+      val view = onward(start, ahead)
+      val found = view.next - start.next
+      likely = if (found == 0) (likely / 2).max(1) else Many
+      view
+    }
   }
+
+  /** How many numbers the next reading asks for at first, after what the last ones have found. */
+  @volatile private var likely = 1
 
   /** Puts a checkpoint when one is due. Whatever goes wrong with it is left to the next client. */
   def checkpoint(): Unit = {
@@ -152,7 +161,7 @@ final class Timeline(
     val there = atOnce(numbers)(readEntry(_)).takeWhile(_.isDefined).flatten
     val longer = there.foldLeft(view)(follow)
     if (there.size < width) longer
-    else onward(if (width < Most) longer else withEnds(longer), (width * 16).min(Most))
+    else onward(if (width < Most) longer else withEnds(longer), (width * Many).min(Most))
   }
 
   private def follow(view: TimelineView, status: EntryStatus): TimelineView =
@@ -376,6 +385,7 @@ object Timeline {
 
   /** Features that this code knows; an unknown required one is refused. */
   val Features: Set[String] = Set.empty
+  private val Many = 16
   private val EntryName = """(\d{20})\.json""".r
   private val OutcomeName = """^(\d{20})\.outcome\.json$""".r
 

@@ -24,8 +24,8 @@ final class DepthSuite extends AnyFunSuite with BeforeAndAfterAll {
     "BEGIN" -> Cost(2, 2),
     "BEGIN READ ONLY" -> Cost(1, 1),
     "BEGIN after a COMMIT of another client" -> Cost(4, 19),
-    "BEGIN that finishes an entry of 2 tables" -> Cost(15, 40),
-    "BEGIN that finishes a young entry of 2 tables" -> Cost(20, 45),
+    "BEGIN that finishes an entry of 2 tables" -> Cost(15, 55),
+    "BEGIN that finishes a young entry of 2 tables" -> Cost(19, 59, 1),
     "first touch of an unbound table" -> Cost(2, 3),
     "first touch of a bound table" -> Cost(2, 4),
     "COMMIT of 1 append" -> Cost(7, 10, 2),
@@ -34,6 +34,8 @@ final class DepthSuite extends AnyFunSuite with BeforeAndAfterAll {
     "COMMIT of 2 rewrites" -> Cost(7, 17, 3),
     "COMMIT of a rewrite and an append" -> Cost(9, 17, 3),
     "COMMIT of 2 rewrites with fences" -> Cost(9, 21, 3),
+    "COMMIT of 2 appends to closed tables" -> Cost(7, 17, 3),
+    "COMMIT of 2 rewrites of closed tables" -> Cost(7, 17, 3),
     "COMMIT of 2 appends to unbound tables" -> Cost(11, 24, 3),
     "COMMIT of 2 appends, each after a foreign one" -> Cost(8, 19, 3),
     "COMMIT of 2 appends, each after 5 foreign ones" -> Cost(8, 27, 3),
@@ -57,7 +59,7 @@ final class DepthSuite extends AnyFunSuite with BeforeAndAfterAll {
       isBound: Boolean = true,
       mode: String = ForeignWriters.Allow) {
     private val asked = mutable.Buffer.empty[(Long, String)]
-    private val slow = new SlowLake(
+    val slow: SlowLake = new SlowLake(
       workers,
       LatencyMs,
       (verb, path) => asked += lake.clock.nowMs() -> s"$verb $path"
@@ -68,7 +70,10 @@ final class DepthSuite extends AnyFunSuite with BeforeAndAfterAll {
 
     val names: Vector[String] = Vector.tabulate(tables)(i => s"T$i")
     private val properties = Map(ForeignWriters.Property -> mode)
-    names.foreach(lake.create(_, lake.protocol(), properties, Seq("first")))
+    private val protocol =
+      if (mode == ForeignWriters.Forbid) ForeignWriters.fenced(lake.protocol())
+      else lake.protocol()
+    names.foreach(lake.create(_, protocol, properties, Seq("first")))
 
     /** Stands before each put of an entry. */
     var beforeOrder: () => Unit = () => ()
@@ -168,6 +173,10 @@ final class DepthSuite extends AnyFunSuite with BeforeAndAfterAll {
     _.rewrite(_)
   )
 
+  private def closed = new Scene(mode = ForeignWriters.Forbid)
+  costsOfCommit("COMMIT of 2 appends to closed tables", closed)(_.append(_))
+  costsOfCommit("COMMIT of 2 rewrites of closed tables", closed)(_.rewrite(_))
+
   costsOfCommit("COMMIT of 2 appends to unbound tables", new Scene(isBound = false))(_.append(_))
 
   for ((name, foreign) <- Seq("a foreign one" -> 1, "5 foreign ones" -> 5))
@@ -230,4 +239,50 @@ final class DepthSuite extends AnyFunSuite with BeforeAndAfterAll {
   costs("before a write outside, of a bound table")(s =>
     () => s.db.helpBeforeWrite(s.lake.path("T0"))
   )
+
+  /** How long a BEGIN and then a first touch wait, at many moments, while others commit. */
+  private def behind(entriesASecond: Int): Seq[(Int, Int)] = {
+    val s = new Scene
+    import s.slow.time
+    val others = Vector.tabulate(10) { i =>
+      val table = s"other$i"
+      s.lake.create(table, "first")
+      table -> s.client(CommitSteps.Silent)
+    }
+    def commit(i: Int): Unit = {
+      val (table, other) = others(i % others.size)
+      val txn = s.lake.begin(other)
+      s.committed(other.commit(txn, s.append(txn, Seq(table))))
+    }
+    others.indices.foreach(commit)
+    s.lake.clock.advance(10000)
+    s.db.unfinished()
+    val found = mutable.Buffer.empty[(Int, Int)]
+    def depth(work: => Any): Int = {
+      val beganMs = s.lake.clock.nowMs()
+      work
+      ((s.lake.clock.nowMs() - beganMs) / LatencyMs).toInt
+    }
+    time.play { () =>
+      val seconds = 4
+      for (i <- 0 until entriesASecond * seconds) time.begin { () =>
+        time.pause(1000L * i / entriesASecond)
+        commit(i)
+      }
+      time.pause(500)
+      for (_ <- 1 to 8) {
+        var txn = Option.empty[BegunTransaction]
+        val begin = depth { txn = Some(s.lake.begin(s.db)) }
+        found += begin -> txn.map(t => depth(s.db.pinned(t, s.lake.path("T0"), -1))).getOrElse(0)
+        time.pause(37)
+      }
+    }
+    found.toSeq
+  }
+
+  test("BEGIN and a first touch wait at most two requests longer behind 15 entries a second") {
+    val quiet = behind(0).map { case (begin, touch) => begin + touch }.max
+    val busy = behind(15)
+    assert(busy.forall { case (begin, touch) => begin + touch <= quiet + 2 }, s"$quiet $busy")
+  }
 }
