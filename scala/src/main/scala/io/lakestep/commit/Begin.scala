@@ -38,7 +38,8 @@ private[commit] final class Begin(env: Environment, helping: Helping, names: => 
       val id = nextId()
       val (_, view) = helping.all { seen =>
         if (request.asOf.isEmpty && seen.next > request.notBefore) {
-          val expected = transaction(request, seen, now, id).requested
+          // Whether a batch is applied is known when all has ended.
+          val expected = transaction(request.copy(batch = None), seen, now, id).requested
             .copy(snapshot = seen.next - 1, requestedAtMs = now)
           early = Some(expected)
           put(expected)
