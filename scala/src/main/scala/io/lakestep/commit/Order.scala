@@ -179,8 +179,9 @@ private[commit] final class Order(
    * both there.
    */
   private def restoreConflict(work: ToOrder): Option[Conflict] = {
-    val restored = work.staged.filter(_.changes.parts.flatMap(_.operations).exists(CommitInfo.isRestore))
-      .map(_.binding.log).toSet
+    val restored =
+      work.staged.filter(_.changes.parts.flatMap(_.operations).exists(CommitInfo.isRestore))
+        .map(_.binding.log).toSet
     def since = timeline.since(work.txn.snapshot).map(_.entry)
     if (restored.isEmpty) None
     else

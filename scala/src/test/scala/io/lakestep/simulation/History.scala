@@ -10,8 +10,8 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 
 import io.lakestep.LakestepException
 import io.lakestep.commit.{
-  Catalogs, CommitSteps, CommitOutcome, ConflictCheck, ConflictRules, Database, DatabaseOptions,
-  Finding, IsolationLevel, OurChanges, PublishExecutor
+  Catalogs, CommitOutcome, ConflictCheck, ConflictRules, Database, DatabaseOptions, Finding,
+  IsolationLevel, OurChanges, PublishExecutor
 }
 import io.lakestep.log.{DeletionVectors, LogCommit, RowSets, TableLog, TableRef, VectorChange}
 import io.lakestep.storage.ObjectStores
@@ -404,7 +404,7 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
       vectors = if (protections.comparesRows) RowSets else History.Unseen,
       clock = client.clock,
       ids = client.ids,
-      observer = CommitSteps.Silent,
+      observer = client.observer,
       options =
         DatabaseOptions(
           publishing,

@@ -263,6 +263,7 @@ final class LakestepClient(
       BeginRequest(None, "user", client.name, isolation, readOnly, notBefore = seenEntry, key)
     )
     sawEntry(begun.snapshot)
+    client.decidedAt(begun.id).foreach(takenAt = _)
     begun
   }
 

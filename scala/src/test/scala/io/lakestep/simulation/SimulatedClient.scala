@@ -1,6 +1,7 @@
 package io.lakestep.simulation
 
 import io.lakestep.{Clock, Errors, Ids}
+import io.lakestep.commit.CommitSteps
 import io.lakestep.storage.{ObjectStore, PutOutcome, StoredFile}
 
 /** One request of a history, for the trace of a failing seed. */
@@ -44,6 +45,16 @@ final class SimulatedClient(
     made += 1
     val digits = (name.hashCode & 0x7fffffffL) * 1000 + made
     f"$digits%032x"
+  }
+
+  private var decidedBy = Map.empty[String, Int]
+
+  /** When a transaction had last looked what it reads, before it says so in its REQUESTED file. */
+  def decidedAt(transaction: String): Option[Int] = decidedBy.get(transaction)
+
+  val observer: CommitSteps = new CommitSteps {
+    override def beforeRequested(transaction: String): Unit =
+      decidedBy += transaction -> world.scheduler.step
   }
 
   override def putIfAbsent(named: String, bytes: Array[Byte]): PutOutcome = {
