@@ -58,7 +58,7 @@ OF_LINE := 'testOnly *.CommandCatalogueSuite *.TransactionGuardSuite *.GrammarSu
   *.RuntimeContractSuite *.BaseTransactionBackstopSuite'
 
 .PHONY: setup quick test test-all test-older test-line test-lines test-pyspark test-scala test-python test-connect test-long \
-  check check-python check-model demo bench bench-quick flames wheel docs
+  check check-python check-model demo bench bench-other-stores bench-quick flames wheel docs
 
 setup: $(VENV)/installed
 
@@ -208,6 +208,9 @@ bench: $(VENV)/installed $(TEST_JAR) $(BUILT)/s3-jars
 	$(BIN)/python benchmarks/stores.py
 	$(BIN)/python benchmarks/contention.py
 	$(BIN)/python benchmarks/summary.py
+
+bench-other-stores: $(VENV)/installed $(TEST_JAR) $(BUILT)/s3-jars $(BUILT)/hdfs-jars
+	$(BIN)/python benchmarks/other_stores.py
 
 bench-quick: $(VENV)/installed $(TEST_JAR)
 	$(BIN)/python benchmarks/overhead.py --quick

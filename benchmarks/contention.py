@@ -3,7 +3,8 @@
 Clients of the protocol, without Spark, in one JVM: each does transactions over two tables, one
 after another without a pause. Requests take virtual time, which passes only while all clients wait,
 so the figures depend on the seed alone, not on the machine. What statements stage takes no time.
-A round is a minute of virtual time, with a seed of its own.
+A round is a minute of virtual time, with a seed of its own. other_stores.py lets some of them do
+the same on a real server.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import pages
 import pyspark
 from driver import TEST_JAR
 from rich.progress import track
+from s3 import JARS as S3_JARS
 
 import lakestep
 
@@ -33,32 +35,43 @@ SECONDS = 60
 def measure(work: Path, rounds: int, seed: int, latency_ms: int) -> dict[str, Any]:
     """Return what became of the transactions, by shared transactions and by clients."""
     found: dict[tuple[int, int], list[dict[str, Any]]] = {}
-    lines = (line for n in range(rounds) for line in _lines(seed + n, latency_ms))
+    runs = (line for n in range(rounds) for line in lines(seed + n, latency_ms))
     total = rounds * len(SHARED) * len(CLIENTS)
-    for run in track(lines, "contention", total=total, transient=True):
+    for run in track(runs, "contention", total=total, transient=True):
         found.setdefault((run["shared_percent"], run["clients"]), []).append(run)
     return {
         "latency_ms": latency_ms,
         "runs": [
-            {"shared_percent": percent, "clients": clients, **_together(runs)}
+            {"shared_percent": percent, "clients": clients, **together(runs)}
             for (percent, clients), runs in found.items()
         ],
     }
 
 
-def _lines(seed: int, latency_ms: int) -> Iterator[dict[str, Any]]:
-    """Run the clients; yield what each run prints when it has ended."""
-    jars = [str(TEST_JAR), lakestep.jar_path(), f"{Path(pyspark.__file__).parent}/jars/*"]
+def lines(
+    seed: int,
+    latency_ms: int,
+    shared: Sequence[int] = SHARED,
+    clients: Sequence[int] = CLIENTS,
+    where: Sequence[str] = (),
+) -> Iterator[dict[str, Any]]:
+    """Run the clients; yield what each run prints when it has ended.
+
+    `where` is a folder on a store and settings of Hadoop, where the requests shall be real.
+    """
+    jars = [str(TEST_JAR), f"{S3_JARS}/*", lakestep.jar_path()]
+    jars.append(f"{Path(pyspark.__file__).parent}/jars/*")
     program = ["java", "-Xmx1g", "-cp", os.pathsep.join(jars), "io.lakestep.commit.Contention"]
-    lists = [",".join(map(str, values)) for values in (SHARED, CLIENTS)]
-    command = [*program, str(seed), str(latency_ms), str(SECONDS), *lists]
+    lists = [",".join(map(str, values)) for values in (shared, clients)]
+    command = [*program, str(seed), str(latency_ms), str(SECONDS), *lists, *where]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         yield from map(json.loads, running.stdout or ())
     if running.returncode:
         raise subprocess.CalledProcessError(running.returncode, command)
 
 
-def _together(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def together(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return what several runs of the same have found."""
     committed = [ms for run in runs for ms in run["commit_ms"]]
     conflicts: Counter[str] = Counter()
     for run in runs:
@@ -67,6 +80,7 @@ def _together(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "per_second": statistics.mean(run["per_second"] for run in runs),
         "tries_a_commit": sum(run["tries"] for run in runs) / len(committed),
         "requests_a_commit": sum(run["requests"] for run in runs) / len(committed),
+        "request_ms": statistics.mean(run["request_ms"] for run in runs),
         "begin_ms": _spread([ms for run in runs for ms in run["begin_ms"]]),
         "commit_ms": _spread(committed),
         "transactions": sum(len(run["begin_ms"]) for run in runs),

@@ -62,7 +62,14 @@ def test_statements_show_the_table_s_own_place(spark, told):
     listed = rows(spark, "SHOW TABLE EXTENDED LIKE '*'")
     assert OVERLAY not in str(listed)
     # Temporary views of other tests are in no schema.
-    assert {row[1] for row in listed if row[0]} == {"external", "kept", "made", "placed", "cloned", "seen"}
+    assert {row[1] for row in listed if row[0]} == {
+        "external",
+        "kept",
+        "made",
+        "placed",
+        "cloned",
+        "seen",
+    }
 
 
 def test_what_spark_does_not_tell_of_delta_tables_it_does_not_tell_inside(spark, told):

@@ -25,8 +25,8 @@ class Hdfs(Program):
         )
 
     def __enter__(self):
-        said = (line.split() for line in self.lines())
-        self.uri = next((line[1].rstrip("/") for line in said if line[:1] == ["HDFS"]), None)
+        said = (line.split()[1:] for line in self.lines() if line.startswith("HDFS "))
+        self.uri, self.web = next(said, (None, None))
         assert self.uri, self.log.read_text()
         return self
 

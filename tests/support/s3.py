@@ -64,18 +64,29 @@ class Bucket:
             **{f"spark.hadoop.fs.s3a.{key}": value for key, value in s3a.items()},
         }
 
-    def halted(self, name, every):
-        """How often a client was halted in a commit, and in a rollback, without Spark."""
-        spark = f"{Path(pyspark.__file__).parent}/jars/*"
-        jars = [str(TEST_JAR), f"{JARS}/*", lakestep.jar_path(), spark]
-        hadoop = [
+    @property
+    def hadoop_settings(self):
+        """Those of s3a, for programs without Spark."""
+        return [
             f"{key.removeprefix('spark.hadoop.')}={value}"
             for key, value in self.driver_settings.items()
             if key.startswith("spark.hadoop.")
         ]
+
+    def halted(self, name, every):
+        """How often a client was halted in a commit, and in a rollback, without Spark."""
+        spark = f"{Path(pyspark.__file__).parent}/jars/*"
+        jars = [str(TEST_JAR), f"{JARS}/*", lakestep.jar_path(), spark]
         program = ["io.lakestep.testing.HaltedRequests", f"s3a://{BUCKET}/{name}", str(every)]
         done = subprocess.run(
-            ["java", *OPTIONS.split(), "-cp", os.pathsep.join(jars), *program, *hadoop],
+            [
+                "java",
+                *OPTIONS.split(),
+                "-cp",
+                os.pathsep.join(jars),
+                *program,
+                *self.hadoop_settings,
+            ],
             stdout=subprocess.PIPE,
             text=True,
             check=True,

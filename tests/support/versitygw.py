@@ -48,6 +48,7 @@ class Gateways:
         gateway = Program(
             *(self._program, "--port", f"127.0.0.1:{port}", "--quiet"),
             *("--iam-dir", str(self._folder / "iam")),
+            *("--access-log", str(self._access_log(number))),
             *("posix", *self._options, str(self._folder / "data")),
             log=self._folder / f"gateway{number}.log",
             pipes=False,
@@ -61,6 +62,14 @@ class Gateways:
                 return f"http://127.0.0.1:{port}"
             except ConnectionRefusedError:
                 pass
+
+    def _access_log(self, number):
+        return self._folder / f"requests{number}.log"
+
+    def requests(self, number):
+        """How many requests one of the gateways has answered."""
+        with self._access_log(number).open("rb") as lines:
+            return sum(1 for _ in lines)
 
     def bucket(self, number, key=ROOT):
         """The bucket behind one of the gateways, for the owner of a key."""

@@ -3,8 +3,12 @@ package io.lakestep.commit
 import scala.collection.mutable
 import scala.util.Random
 
+import org.apache.hadoop.conf.Configuration
+
 import io.lakestep.Json
 import io.lakestep.simulation.Workers
+import io.lakestep.storage.HadoopStores
+import io.lakestep.testing.RealTime
 
 /**
  * Clients of one database that do transactions over two tables, without a pause, for some virtual
@@ -12,9 +16,10 @@ import io.lakestep.simulation.Workers
  * place of the second. Every transaction pins its tables, appends to both and commits; what is
  * staged costs nothing.
  *
- * As a program: a seed, the milliseconds of a request, virtual seconds, percents of the
- * transactions that write the shared table, and numbers of clients, both with commas. Prints a line
- * of JSON for each of these.
+ * As a program: a seed, the milliseconds of a request, seconds, percents of the transactions that
+ * write the shared table, and numbers of clients, both with commas. Prints a line of JSON for each
+ * of these. With a folder and settings of Hadoop, as `key=value`, its store is used, each of whose
+ * requests takes the milliseconds longer, and the seconds are real.
  */
 private[lakestep] object Contention {
 
@@ -25,15 +30,44 @@ private[lakestep] object Contention {
       (arguments(0).toLong, arguments(1).toLong, arguments(2).toLong)
     val workers = new Workers
     for (percent <- arguments(3).split(','); clients <- arguments(4).split(',')) {
-      val run = new Contention(workers, seed, latencyMs, clients.toInt, percent.toInt)
+      val run = new Contention(
+        asked =>
+          if (arguments.length == 5) SlowLake(workers, latencyMs, asked, seed)
+          else on(
+            arguments(5),
+            arguments.drop(6).toIndexedSeq,
+            s"$percent-$clients",
+            latencyMs,
+            asked
+          ),
+        seed,
+        latencyMs,
+        clients.toInt,
+        percent.toInt
+      )
       println(run(seconds))
     }
-    workers.close()
+    // Clients of a store may leave threads behind.
+    System.exit(0)
+  }
+
+  private def on(
+      folder: String,
+      settings: Seq[String],
+      name: String,
+      latencyMs: Long,
+      asked: (String, String) => Unit): SlowLake = {
+    val configuration = new Configuration
+    for (Array(key, value) <- settings.map(_.split("=", 2))) configuration.set(key, value)
+    val clock = new ManualClock
+    val store = new HadoopStores(configuration).forPath(folder)
+    val lake = new Lake(store, clock, s"$folder/$name")
+    new SlowLake(lake, new RealTime(clock), latencyMs, asked)
   }
 }
 
 private final class Contention(
-    workers: Workers,
+    open: ((String, String) => Unit) => SlowLake,
     seed: Long,
     latencyMs: Long,
     clients: Int,
@@ -44,7 +78,7 @@ private final class Contention(
   private var requests = 0
   private var tries = 0
 
-  private val slow = new SlowLake(workers, latencyMs, count(_, _), seed)
+  private val slow = open(count(_, _))
   import slow.{lake, time}
 
   private val chance = new Random(seed)
@@ -54,9 +88,21 @@ private final class Contention(
   private var endMs = Long.MaxValue
   private var inTime = 0
 
-  private def count(verb: String, path: String): Unit = {
+  private def count(verb: String, path: String): Unit = synchronized {
     requests += 1
     if (verb == "put" && entries.matches(path)) tries += 1
+  }
+
+  private def ended(outcome: CommitOutcome, commitMs: Long, beginMs: Long): Unit = synchronized {
+    outcome match {
+      case _: CommitOutcome.Committed =>
+        commits += commitMs
+        if (lake.clock.nowMs() <= endMs) inTime += 1
+      case CommitOutcome.Conflicted(conflict, _) => conflicts += conflict.rule.name
+      case other => throw new IllegalStateException(s"$other")
+    }
+    begins += beginMs
+    ()
   }
 
   private final class Client(number: Int) {
@@ -69,14 +115,8 @@ private final class Contention(
     def transaction(tables: Seq[String] = own): Unit = {
       val (txn, beginMs) = timed(lake.begin(db))
       val written = tables.map(slow.change(db, txn, _))
-      timed(db.commit(txn, written)) match {
-        case (_: CommitOutcome.Committed, ms) =>
-          commits += ms
-          if (lake.clock.nowMs() <= endMs) inTime += 1
-        case (CommitOutcome.Conflicted(conflict, _), _) => conflicts += conflict.rule.name
-        case (other, _) => throw new IllegalStateException(s"$other")
-      }
-      begins += beginMs
+      val (outcome, commitMs) = timed(db.commit(txn, written))
+      ended(outcome, commitMs, beginMs)
     }
 
     def run(): Unit = {
@@ -115,6 +155,7 @@ private final class Contention(
       .put("transactions", begins.size)
       .put("tries", tries)
       .put("requests", requests)
+      .put("request_ms", latencyMs + (if (time.isInstanceOf[RealTime]) slow.store.innerMs else 0.0))
     for ((name, taken) <- Seq("begin_ms" -> begins, "commit_ms" -> commits)) {
       val array = line.putArray(name)
       taken.foreach(array.add(_))

@@ -59,7 +59,7 @@ final class DepthSuite extends AnyFunSuite with BeforeAndAfterAll {
       isBound: Boolean = true,
       mode: String = ForeignWriters.Allow) {
     private val asked = mutable.Buffer.empty[(Long, String)]
-    val slow: SlowLake = new SlowLake(
+    val slow: SlowLake = SlowLake(
       workers,
       LatencyMs,
       (verb, path) => asked += lake.clock.nowMs() -> s"$verb $path"

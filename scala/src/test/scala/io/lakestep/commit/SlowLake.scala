@@ -2,24 +2,22 @@ package io.lakestep.commit
 
 import io.lakestep.simulation.Workers
 import io.lakestep.storage.{ObjectStores, SlowStore}
-import io.lakestep.testing.VirtualTime
+import io.lakestep.testing.{PassingTime, VirtualTime}
 
 /**
- * A lake on an object store, where the requests of its clients take virtual time. Nothing else
- * does: what a test itself does in the lake, what statements stage, the states of tables.
+ * A lake on an object store, where the requests of its clients take time. In virtual time nothing
+ * else does: what a test itself does in the lake, what statements stage, the states of tables.
  *
  * @param asked is told of each request of the clients when it begins: the verb, and the path
  */
 private[lakestep] final class SlowLake(
-    workers: Workers,
+    val lake: Lake,
+    val time: PassingTime,
     latencyMs: Long,
-    asked: (String, String) => Unit,
-    seed: Long = 1) {
+    asked: (String, String) => Unit) {
 
-  val lake: Lake = Lake.inMemory()
-  val time: VirtualTime = new VirtualTime(lake.clock, workers, seed)
-  private val stores =
-    ObjectStores.single(new SlowStore(lake.store, latencyMs, time.pause, asked))
+  val store: SlowStore = new SlowStore(lake.store, latencyMs, time.pause, asked)
+  private val stores = ObjectStores.single(store)
 
   /** @param waits whether it waits for others, in virtual time */
   def client(
@@ -59,5 +57,18 @@ private[lakestep] final class SlowLake(
       pinnedAs = Some(pin),
       staged = staged.map(commit => commit.version -> commit.actions).toMap
     )
+  }
+}
+
+private[lakestep] object SlowLake {
+
+  /** One in memory, in virtual time. */
+  def apply(
+      workers: Workers,
+      latencyMs: Long,
+      asked: (String, String) => Unit,
+      seed: Long = 1): SlowLake = {
+    val lake = Lake.inMemory()
+    new SlowLake(lake, new VirtualTime(lake.clock, workers, seed), latencyMs, asked)
   }
 }

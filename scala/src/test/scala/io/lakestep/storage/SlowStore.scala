@@ -1,5 +1,7 @@
 package io.lakestep.storage
 
+import java.util.concurrent.atomic.LongAdder
+
 /**
  * An object store: each request takes the same time, and has its effect in the middle of it.
  *
@@ -15,10 +17,18 @@ final class SlowStore(
     asked: (String, String) => Unit)
     extends ObjectStore {
 
+  private val requests, nanos = new LongAdder
+
+  /** What a request has taken beyond the pauses, on average, in milliseconds of this machine. */
+  def innerMs: Double = nanos.sum / 1e6 / requests.sum
+
   private def request[A](verb: String, path: String)(effect: => A): A = {
     asked(verb, path)
     pause(latencyMs / 2)
+    val began = System.nanoTime
     val answer = effect
+    requests.increment()
+    nanos.add(System.nanoTime - began)
     pause(latencyMs - latencyMs / 2)
     answer
   }

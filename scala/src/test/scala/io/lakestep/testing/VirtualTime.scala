@@ -18,7 +18,7 @@ import io.lakestep.simulation.Workers
  * touched only by the thread with the baton.
  */
 final class VirtualTime(clock: ManualClock, workers: Workers, seed: Long = 1)
-    extends PublishExecutor {
+    extends PassingTime {
 
   /** A body that has begun or will. */
   private final class Strand(body: () => Unit) {
@@ -52,11 +52,7 @@ final class VirtualTime(clock: ManualClock, workers: Workers, seed: Long = 1)
   private var running = Option.empty[Strand]
   private var failure = Option.empty[Throwable]
 
-  /**
-   * Runs these side by side, from now on; returns when they have ended and whatever they began.
-   * Throws their first failure.
-   */
-  def play(bodies: (() => Unit)*): Unit = {
+  override def play(bodies: (() => Unit)*): Unit = {
     workers.begin()
     bodies.foreach(body => schedule(new Strand(body), 0))
     next().foreach { first =>
@@ -69,12 +65,10 @@ final class VirtualTime(clock: ManualClock, workers: Workers, seed: Long = 1)
     }
   }
 
-  /** Runs this beside the body that calls, which does not wait for it. */
-  def begin(body: () => Unit): Unit =
+  override def begin(body: () => Unit): Unit =
     if (running.isEmpty) body() else schedule(new Strand(body), 0)
 
-  /** The body that calls goes on so much later. */
-  def pause(ms: Long): Unit = running match {
+  override def pause(ms: Long): Unit = running match {
     case None => clock.advance(ms)
     case Some(strand) =>
       schedule(strand, ms)
