@@ -172,6 +172,15 @@ class Client:
             )
         return counts
 
+    def hdfs_calls(self) -> int:
+        """Return how many operations of HDFS this process has asked for."""
+        every = self._jvm.org.apache.hadoop.fs.FileSystem.getGlobalStorageStatistics()
+        counts = every.get("DFSOpsCountStatistics").getLongStatistics()
+        total = 0
+        while counts.hasNext():
+            total += counts.next().getValue()
+        return total
+
     def held(self) -> list[int]:
         """Return what the JVM holds: file systems, Delta logs, threads, and bytes of heap."""
         return list(self._jvm.io.lakestep.testing.Held.now(self._spark._jsparkSession))

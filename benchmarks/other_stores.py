@@ -2,9 +2,8 @@
 
 The work is that of stores.py. Nothing is added to what a request takes, and the servers have the
 same two cores and disk as the drivers: the ratios are those of a store that is near. The drivers
-reach versitygw by a gateway each, which logs the requests; of HDFS the name node counts the calls,
-those of the data node included. Requests are those of the round with the fewest; what follows after
-a COMMIT has returned is in them.
+reach versitygw by a gateway each, which logs the requests; on HDFS its client counts operations.
+Requests are those of the round with the fewest, and what follows after a COMMIT is in them.
 
 Then four clients of contention.py do their transactions in real time on versitygw, where each
 request is made to take the latency longer than it takes there, and four in virtual time, whose
@@ -13,10 +12,8 @@ requests take as long as those took on average.
 
 from __future__ import annotations
 
-import json
 import random
 import statistics
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,7 +40,7 @@ class Place:
 
     uri: str
     settings: Mapping[str, str]
-    count: Callable[[], int]
+    count: Callable[[Driver], int]
 
 
 @contextmanager
@@ -53,22 +50,20 @@ def versitygw(work: Path) -> Iterator[dict[str, Place]]:
 
         def place(number: int, kind: str) -> Place:
             settings = gateways.bucket(number).driver_settings
-            return Place(f"s3a://{BUCKET}/{kind}", settings, lambda: gateways.requests(number))
+            return Place(f"s3a://{BUCKET}/{kind}", settings, lambda _: gateways.requests(number))
 
         yield {kind: place(number, kind) for number, kind in enumerate((PLAIN, LAKESTEP))}
 
 
 @contextmanager
 def hdfs(work: Path) -> Iterator[dict[str, Place]]:
-    """Run a cluster; one driver is idle while the other one works."""
+    """Run a cluster."""
     work.mkdir()
     with Hdfs(work) as cluster:
 
-        def calls() -> int:
-            query = "Hadoop:service=NameNode,name=RpcActivityForPort*"
-            with urllib.request.urlopen(f"{cluster.web}/jmx?qry={query}") as answer:
-                beans = json.load(answer)["beans"]
-            return sum(bean["RpcProcessingTimeNumOps"] for bean in beans)
+        def calls(driver: Driver) -> int:
+            count: int = driver.call("hdfs_calls")
+            return count
 
         yield {kind: Place(f"{cluster.uri}/{kind}", {}, calls) for kind in (PLAIN, LAKESTEP)}
 
@@ -128,12 +123,12 @@ def _measured(
     for number in track(range(WARM_UP + rounds), work.name, transient=True):
         for kind in chance.sample(list(drivers), len(drivers)):
             statements = work.whole(work.body(number), kind)
-            before = places[kind].count()
+            before = places[kind].count(drivers[kind])
             took = drivers[kind].call("timed", statements=statements)
             drivers[kind].call("flush")
             if number >= WARM_UP:
                 seconds[kind].append(sum(took))
-                requests[kind].append(places[kind].count() - before)
+                requests[kind].append(places[kind].count(drivers[kind]) - before)
     check_copies(list(drivers.values()), work.tables)
     return {
         "median_s": {kind: statistics.median(taken) for kind, taken in seconds.items()},

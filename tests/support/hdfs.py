@@ -15,7 +15,7 @@ JARS = BUILT / "hdfs-jars"
 class Hdfs(Program):
     """A cluster with one data node. A context manager."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
         spark = Path(pyspark.__file__).parent / "jars"
         super().__init__(
@@ -25,8 +25,8 @@ class Hdfs(Program):
         )
 
     def __enter__(self):
-        said = (line.split()[1:] for line in self.lines() if line.startswith("HDFS "))
-        self.uri, self.web = next(said, (None, None))
+        said = (line.split() for line in self.lines())
+        self.uri = next((line[1].rstrip("/") for line in said if line[:1] == ["HDFS"]), None)
         assert self.uri, self.log.read_text()
         return self
 

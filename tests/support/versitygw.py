@@ -5,6 +5,7 @@ import os
 import shutil
 import socket
 import subprocess
+from pathlib import Path
 
 import boto3
 
@@ -21,7 +22,7 @@ class Gateways:
     how it is installed. Where there is none, tests fail.
     """
 
-    def __init__(self, folder, number, *options):
+    def __init__(self, folder: Path, number: int, *options: str) -> None:
         program = os.environ.get("LAKESTEP_VERSITYGW") or shutil.which("versitygw")
         assert program, "versitygw is not installed: see tests/README.md"
         self._program = program

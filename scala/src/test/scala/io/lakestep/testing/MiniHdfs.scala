@@ -6,8 +6,7 @@ import org.apache.hadoop.fs.permission.FsPermission
 import org.apache.hadoop.hdfs.MiniDFSCluster
 
 /**
- * HDFS for drivers in processes of their own: prints its URI and that of its name node's web server, and ends with its
- * standard input.
+ * HDFS for drivers in processes of their own: prints its URI, and ends with its standard input.
  *
  * The argument is the folder of its files. Everybody may make folders below `/`.
  */
@@ -18,7 +17,7 @@ object MiniHdfs {
     conf.set("hdfs.minidfs.basedir", arguments.head)
     val cluster = new MiniDFSCluster.Builder(conf).numDataNodes(1).build()
     cluster.getFileSystem.setPermission(new Path("/"), new FsPermission("777"))
-    println(s"HDFS ${cluster.getURI.toString.stripSuffix("/")} ${cluster.getHttpUri(0)}")
+    println(s"HDFS ${cluster.getURI}")
     while (System.in.read() >= 0) {}
     cluster.shutdown()
   }
