@@ -482,7 +482,7 @@ def described(session, name):
     protocol = (detail["minReaderVersion"], detail["minWriterVersion"])
     features = sorted(detail["tableFeatures"])
     # Some values are random.
-    properties = {k: re.sub("[-0-9a-f]{36}", "", v) for k, v in detail["properties"].items()}
+    properties = {k: re.sub("-[-0-9a-f]{36}", "", v) for k, v in detail["properties"].items()}
     return schema, rows(session, name), protocol, features, properties
 
 
