@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -26,10 +27,14 @@ appender.file.layout.eventTemplateUri = classpath:org/apache/spark/SparkLayout.j
 PROGRAM = """
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import lakestep
+from built import TEST_JAR
 from fast_start import FAST_START
+from lake import Lake, rewrite
+from process import Halts
 from small_session import small_session
 
 folder = Path(sys.argv[1])
@@ -40,6 +45,8 @@ spark = small_session(
         "spark.eventLog.enabled": "true",
         "spark.eventLog.compress": "false",
         "spark.eventLog.dir": f"file:{folder}/events",
+        "spark.jars": str(TEST_JAR),
+        "spark.lakestep.commit.observer": "io.lakestep.testing.HaltingObserver",
         "spark.driver.extraJavaOptions": f"{FAST_START} {log}",
     },
 )
@@ -70,20 +77,83 @@ spark.sql("BEGIN")
 jvm = spark._jvm
 sources = jvm.org.apache.spark.SparkEnv.get().metricsSystem().getSourcesByName("lakestep")
 registry = sources.head().metricRegistry()
-values = {}
-for name in registry.getNames():
-    metric = registry.getMetrics().get(name)
-    kind = metric.getClass().getSimpleName()
-    if kind == "Counter":
-        values[name] = metric.getCount()
-    elif kind == "Histogram":
-        snapshot = metric.getSnapshot()
-        values[name] = [metric.getCount(), snapshot.getMin(), snapshot.getMax()]
-    else:
-        values[name] = metric.getValue()
+
+
+def metrics():
+    values = {}
+    for name in registry.getNames():
+        metric = registry.getMetrics().get(name)
+        kind = metric.getClass().getSimpleName()
+        if kind == "Counter":
+            values[name] = metric.getCount()
+        elif kind == "Histogram":
+            snapshot = metric.getSnapshot()
+            values[name] = [metric.getCount(), snapshot.getMin(), snapshot.getMax()]
+        else:
+            values[name] = metric.getValue()
+    return values
+
+
+values = metrics()
 spark.sql("ROLLBACK")
+
+# Statements run again.
+again = spark.newSession()
+again.conf.set("spark.lakestep.commit.redoStatements", "true")
+again.sql("BEGIN COMMENT 'again'")
+again.sql("UPDATE b SET v = concat(v, '+')")
+again.sql("INSERT INTO a VALUES (9, 'x')")
+with lakestep.transaction(other):
+    other.sql("UPDATE b SET v = 'last'")
+again.sql("COMMIT")
+assert [row[0] for row in again.sql("SELECT v FROM b").collect()] == ["last+"]
+
+# A client is held in COMMIT, and another one finishes what it has begun.
+lake = Lake(folder / "lake", 2)
+
+
+def client():
+    session = spark.newSession()
+    session.conf.set("spark.lakestep.root", f"file:{lake.root}")
+    return session
+
+
+def order(at, where):
+    system = spark._jvm.java.lang.System
+    system.setProperty("lakestep.halt.at", at)
+    system.setProperty("lakestep.halt.folder", where)
+
+
+def held(meanwhile):
+    first, second = client(), client()
+    with Halts(order, folder, ("ordered:1",)) as halts, ThreadPoolExecutor() as threads:
+        first.sql("BEGIN COMMENT 'held'")
+        for statement in lake.sql("UPDATE {} SET v = concat(v, '+') WHERE id = 1"):
+            first.sql(statement)
+        commit = halts.during(threads.submit(lambda: first.sql("COMMIT")))
+        assert halts.reached() == "ordered:1"
+        meanwhile()
+        second.sql("BEGIN")
+        second.sql("ROLLBACK")
+        halts.go()
+        failure = commit.exception()
+    if failure is not None:
+        assert "LAKESTEP_CONFLICT" in str(failure), failure
+        first.sql("ROLLBACK")
+    entry = max(lake.entry_numbers())
+    return lake.entry(entry)["transaction"]["id"]
+
+
+finished = held(lambda: None)
+rolled_back = held(lambda: rewrite(lake.tables[1], 1))
+silent = client()
+silent.sql("BEGIN")
+silent_id = silent.sql("SHOW TRANSACTIONS").first()["transaction_id"]
+client().sql("VACUUM TRANSACTIONS RETAIN 0 HOURS")
+
 told = {"both": both.id, "entry": both.entry, "theirs": theirs.id, "nothing": nothing.id,
-        "back": back.id, "metrics": values, "sources": sources.size()}
+        "back": back.id, "metrics": values, "sources": sources.size(), "later": metrics(),
+        "finished": finished, "rolledBack": rolled_back, "silent": silent_id}
 (folder / "told.json").write_text(json.dumps(told))
 spark.stop()
 """
@@ -140,6 +210,26 @@ def test_metrics_count_what_has_happened(observed):
     assert sum(metrics[f"commit.{step}.ms"][1] for step in steps) <= whole[2]
 
 
+def test_metrics_count_what_was_run_again_and_what_was_left_by_others(observed):
+    told, _, _ = observed
+    before, later = told["metrics"], told["later"]
+    counted = {
+        "reruns": 1,
+        "reruns.statements": 2,
+        "recovered.completed": 1,
+        "recovered.rolledBack": 1,
+        "aborted": 1,
+        "conflicts": 1,
+        # The one that was run again, the other one, and the one that was finished by another.
+        "committed": 3,
+        "failed": 0,
+        "unknown": 0,
+    }
+    assert {name: later[name] - before[name] for name in counted} == counted
+    assert all(before[name] == 0 for name in ("recovered.completed", "aborted", "reruns"))
+    assert later["commit.ms"][0] == later["committed"]
+
+
 def test_the_names_in_the_docs_are_those_that_there_are(observed):
     told, _, _ = observed
     page = Path(__file__).parents[2] / "docs" / "operations.md"
@@ -151,7 +241,7 @@ def test_the_names_in_the_docs_are_those_that_there_are(observed):
         for cell in line.split("|")[1].split(",")
     }
     assert named == {
-        "conflicts.RULE" if name.startswith("conflicts.") else name for name in told["metrics"]
+        "conflicts.RULE" if name.startswith("conflicts.") else name for name in told["later"]
     }
 
 
@@ -165,19 +255,48 @@ def test_each_step_of_a_transaction_is_one_line_with_keys(observed):
     assert committed["lakestep.entry"] == str(told["entry"])
     assert int(committed["lakestep.ms"]) >= 0
     happened = [line["context"]["lakestep.event"] for line in ours]
-    assert sorted(set(happened)) == ["begin", "commit", "conflict", "rollback"]
-    (conflict,) = [
-        line["context"] for line in ours if line["context"]["lakestep.event"] == "conflict"
+    assert sorted(set(happened)) == [
+        *("abort", "begin", "commit", "conflict", "recovery", "rerun", "rollback")
     ]
+    conflict = next(
+        line["context"] for line in ours if line["context"]["lakestep.event"] == "conflict"
+    )
     assert conflict["lakestep.rule"] == "same-file"
     # Nothing else has the keys.
     others = [line for line in lines if line not in ours]
     assert others and not any("lakestep" in str(line.get("context")) for line in others)
 
 
+def test_a_recovery_is_one_line_with_versions_or_the_conflict(observed):
+    told, lines, _ = observed
+
+    def of(event):
+        return {
+            line["context"]["lakestep.transaction"]: line
+            for line in lines
+            if line.get("context", {}).get("lakestep.event") == event
+        }
+
+    recovered = of("recovery")
+    assert set(recovered) == {told["finished"], told["rolledBack"]}
+    finished, rolled_back = (recovered[told[name]] for name in ("finished", "rolledBack"))
+    assert [line["context"]["lakestep.entry"] for line in (finished, rolled_back)] == ["1", "2"]
+    # Two rows in a file of their own each: versions 0 and 1.
+    assert re.match(r"Finished entry 1 of .*t0`? version 2; .*t1`? version 2$", finished["msg"])
+    assert "Rolled entry 2 of" in rolled_back["msg"] and "same-file" in rolled_back["msg"]
+    # Whoever was held tells of its own end as well.
+    assert told["finished"] in of("commit") and told["rolledBack"] in of("conflict")
+    assert list(of("abort")) == [told["silent"]]
+    (rerun,) = of("rerun").values()
+    assert rerun["context"]["lakestep.rule"] == "same-file"
+
+
 def test_each_commit_is_an_event_with_its_inputs_and_outputs(observed):
     told, _, events = observed
-    assert [event["transactionId"] for event in events] == [told["both"], told["theirs"]]
+    ids = [event["transactionId"] for event in events]
+    assert ids[:2] == [told["both"], told["theirs"]]
+    assert (len(ids), len(set(ids)), ids[-1]) == (5, 5, told["finished"])
+    assert told["rolledBack"] not in ids
     both = events[0]
     assert (both["entry"], both["name"], both["comment"], both["tags"]) == (
         told["entry"],
@@ -186,9 +305,12 @@ def test_each_commit_is_an_event_with_its_inputs_and_outputs(observed):
         {"k": "v"},
     )
 
-    def versions(side):
-        return {(v["name"].split(".")[-1], v["version"]) for v in both[side]}
+    def versions(side, event=both):
+        return {(v["path"].split("/")[-1], v["version"]) for v in event[side]}
 
     assert versions("inputs") == {("a", 1), ("b", 1)}
     assert versions("outputs") == {("a", 2), ("b", 2)}
+    # By another client's work, and told by its own.
+    assert versions("inputs", events[-1]) == {("t0", 1), ("t1", 1)}
+    assert versions("outputs", events[-1]) == {("t0", 2), ("t1", 2)}
     assert all(v["path"].endswith(v["name"].split(".")[-1]) for v in both["outputs"])

@@ -1,5 +1,6 @@
 """Named snapshots: what they read, and who must not take it from them."""
 
+import contextlib
 import os
 import shutil
 import threading
@@ -13,7 +14,7 @@ from pyspark.errors import AnalysisException, IllegalArgumentException
 import lakestep
 from driver import TIMEOUT_S, DriverError, at_once
 from lake import Lake
-from process import Died
+from process import CallFailed, Died
 from transactions import begin, condition_of, folder, refused, rollback, write
 
 pytestmark = [
@@ -21,6 +22,13 @@ pytestmark = [
     pytest.mark.usefixtures("no_transaction_left"),
     pytest.mark.sliced(6),
 ]
+
+
+# The local disk, on which a client halts before it deletes a file of a log.
+STOPS = {
+    "fs.file.impl": "io.lakestep.testing.HaltingFileSystem",
+    "fs.file.impl.disable.cache": "true",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -508,6 +516,110 @@ def test_the_log_is_kept_from_clean_ups(spark, plain, tmp_path):
     assert at(spark, "early", name) == [[1, 2, 3]]
     assert shown(spark)["early"]["state"] == "KEPT"
     spark.sql("DROP SNAPSHOT early")
+
+
+def test_a_vacuum_of_others_takes_nothing_of_a_closed_table(spark, plain, table):
+    name = table("snap_closed")
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('lakestep.foreignWriters' = 'forbid')")
+    write(spark, f"INSERT INTO {name} VALUES (3, 'c')")
+    created(spark, "held")
+    write(spark, f"DELETE FROM {name} WHERE id < 3", f"INSERT INTO {name} VALUES (4, 'd')")
+    path = folder(spark, name)
+    files = set(path.rglob("*.parquet"))
+    check = "spark.databricks.delta.retentionDurationCheck.enabled"
+    plain.ask("sql", text=f"SET {check} = false")
+    try:
+        for mode in ("", "LITE"):
+            with pytest.raises(CallFailed, match="FEATURES"):
+                plain.ask("sql", text=f"VACUUM delta.`{path}` {mode} RETAIN 0 HOURS")
+    finally:
+        plain.ask("sql", text=f"RESET {check}")
+    assert set(path.rglob("*.parquet")) == files
+    assert at(spark, "held", name) == [[1, 2, 3]]
+    # An open table is not kept from it; who is asked says what is gone.
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('lakestep.foreignWriters' = 'allow')")
+    plain.ask("sql", text=f"SET {check} = false")
+    try:
+        plain.ask("sql", text=f"VACUUM delta.`{path}` RETAIN 0 HOURS")
+    finally:
+        plain.ask("sql", text=f"RESET {check}")
+    assert set(path.rglob("*.parquet")) < files
+    problems = [
+        r
+        for r in spark.sql("VERIFY DATABASE AS OF SNAPSHOT held").collect()
+        if r["severity"] == "problem"
+    ]
+    assert {Path(row["what"]).name for row in problems} <= {file.name for file in files}
+    assert problems
+
+
+def test_a_client_that_dies_while_it_cleans_a_log_up(drivers, tmp_path):
+    """What snapshots and open transactions read is left from the first deletion on."""
+    dying, living = drivers(2)
+    lake = Lake(tmp_path)
+    path = tmp_path / "t"
+    name = f"delta.`{path}`"
+    session, other = dying.session(lake.root, **STOPS), living.session(lake.root)
+
+    def insert(of, number):
+        of.sql("BEGIN", f"INSERT INTO {name} VALUES ({number}, 'x')", "COMMIT")
+
+    def read(query):
+        return sorted(row[0] for row in other.sql(f"SELECT id FROM {query}"))
+
+    session.sql(
+        f"CREATE TABLE {name} (id INT, v STRING) USING delta TBLPROPERTIES"
+        " ('delta.logRetentionDuration' = 'interval 0 hours',"
+        " 'delta.deletedFileRetentionDuration' = 'interval 0 hours',"
+        " 'delta.checkpointInterval' = '4')"
+    )
+    for number in range(1, 10):
+        insert(session, number)
+    other.sql("CREATE SNAPSHOT third AS OF VERSION 3")
+    other.sql("CREATE SNAPSHOT eighth AS OF VERSION 8")
+    other.sql("BEGIN")
+    log = path / "_delta_log"
+
+    def grow_old(of):
+        # What follows a commit has ended.
+        of.call("transactions:flush")
+        for file in log.glob("0*"):
+            age([file], days=40 - int(file.name[:20]))
+
+    grow_old(session)
+    for number in (10, 11):
+        insert(session, number)
+    grow_old(session)
+    before = set(log.glob("0*"))
+    with dying.halts("delete:2") as halts:
+        committing = session.start_sql("BEGIN", f"INSERT INTO {name} VALUES (12, 'x')", "COMMIT")
+        assert halts.reached() == "delete:2"
+        dying.kill()
+    with contextlib.suppress(Died):
+        committing.result(TIMEOUT_S)
+    assert before - set(log.glob("0*")), "something was deleted"
+    # It reads as it did when it began, and so do the snapshots.
+    assert read(name) == list(range(1, 10))
+    other.sql("ROLLBACK")
+
+    def check():
+        assert read(f"{name} VERSION AS OF 'snapshot:third'") == [1, 2, 3]
+        assert read(f"{name} VERSION AS OF 'snapshot:eighth'") == list(range(1, 9))
+
+    check()
+    assert read(name) == list(range(1, 13))
+    grow_old(other)
+    for number in range(13, 18):
+        insert(other, number)
+    other.call("transactions:flush")
+    assert read(name) == list(range(1, 18))
+    check()
+    # The next one has gone on where the dead one stopped.
+    assert not (log / f"{1:020}.json").exists()
+    found = other.sql("VERIFY DATABASE AS OF SNAPSHOT third")
+    assert "problem" not in {row[0] for row in found}
+    other.sql("RESTORE DATABASE TO SNAPSHOT third")
+    assert read(name) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("step", ["snapshotPut:1", "logCopied:1"])

@@ -1,5 +1,6 @@
 """REVERT TRANSACTION and RESTORE: what was done is taken back, over all tables, or nothing is."""
 
+import re
 import shutil
 
 import pytest
@@ -472,6 +473,104 @@ def test_header_is_as_it_was(spark, table):
     properties = {row["key"] for row in spark.sql(f"SHOW TBLPROPERTIES {one}").collect()}
     assert "kept_by" not in properties
     assert rows(spark, one)[-1] == (3, "x")
+
+
+def described(session, name):
+    """Schema with its metadata, rows, and protocol of a table."""
+    detail = session.sql(f"DESCRIBE DETAIL {name}").first()
+    schema = [field.jsonValue() for field in session.table(name).schema]
+    protocol = (detail["minReaderVersion"], detail["minWriterVersion"])
+    features = sorted(detail["tableFeatures"])
+    # Some values are random.
+    properties = {k: re.sub("-[-0-9a-f]{36}", "", v) for k, v in detail["properties"].items()}
+    return schema, rows(session, name), protocol, features, properties
+
+
+CHANGES = {
+    "column mapping": (
+        "",
+        "'delta.columnMapping.mode' = 'name'",
+        (
+            "ALTER TABLE {} RENAME COLUMN v TO w",
+            "INSERT INTO {} (id, w, n) VALUES (4, 'new', 4)",
+            "ALTER TABLE {} DROP COLUMN n",
+            "ALTER TABLE {} ADD COLUMN (n STRING)",
+            "UPDATE {} SET n = 'again' WHERE id = 1",
+        ),
+    ),
+    "column mapping since": (
+        "",
+        "'kept' = 'x'",
+        (
+            "ALTER TABLE {} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
+            "ALTER TABLE {} RENAME COLUMN v TO w",
+            "UPDATE {} SET w = 'new' WHERE id = 1",
+        ),
+    ),
+    "deletion vectors since": (
+        "",
+        "'delta.enableChangeDataFeed' = 'true'",
+        (
+            "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
+            "DELETE FROM {} WHERE id = 2",
+            "INSERT INTO {} (id, v, n) VALUES (4, 'new', 4)",
+        ),
+    ),
+    "row tracking since": (
+        "",
+        "'kept' = 'x'",
+        (
+            "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')",
+            "UPDATE {} SET v = 'new' WHERE id = 2",
+        ),
+    ),
+    "identity column": (
+        "k BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 10 INCREMENT BY 5), ",
+        "'kept' = 'x'",
+        (
+            "INSERT INTO {} (id, v, n) VALUES (4, 'new', 4), (5, 'new', 5)",
+            "DELETE FROM {} WHERE id = 1",
+            "INSERT INTO {} (id, v, n) VALUES (6, 'new', 6)",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("since", CHANGES)
+@pytest.mark.parametrize("of", ["TABLES", "DATABASE"])
+def test_restore_leaves_what_that_of_delta_leaves(spark, tmp_path, since, of):
+    """A twin takes the same way without transactions."""
+    session = spark.newSession() if hasattr(spark, "newSession") else spark.cloneSession()
+    session.conf.set("spark.lakestep.root", f"file:{tmp_path}/timeline")
+    column, properties, changes = CHANGES[since]
+    ours, twin = (f"delta.`{tmp_path}/{name}`" for name in ("ours", "twin"))
+    for name in (ours, twin):
+        session.sql(
+            f"CREATE TABLE {name} ({column}id INT, v STRING, n INT) USING delta"
+            f" TBLPROPERTIES ({properties})"
+        )
+    first = "INSERT INTO {} (id, v, n) VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3)"
+    entry = write(session, first.format(ours))
+    session.sql(first.format(twin))
+    then = session.sql(f"DESCRIBE HISTORY {twin}").first()["version"]
+    write(session, *(change.format(ours) for change in changes))
+    for change in changes:
+        session.sql(change.format(twin))
+    assert described(session, ours)[1] == described(session, twin)[1]
+    what = f"TABLES ({ours})" if of == "TABLES" else of
+    session.sql(f"RESTORE {what} TO VERSION {entry}")
+    session.sql(f"RESTORE TABLE {twin} TO VERSION AS OF {then}")
+    assert described(session, ours) == described(session, twin)
+    # What comes next is the same, too: the numbers of an identity column go on.
+    for name in (ours, twin):
+        session.sql(f"INSERT INTO {name} (id, v, n) VALUES (7, 'next', 7)")
+        session.sql(f"DELETE FROM {name} WHERE id = 2")
+    assert described(session, ours) == described(session, twin)
+    assert [row[-3:] for row in rows(session, ours)] == [
+        (1, "a", 1),
+        (3, "c", 3),
+        (7, "next", 7),
+    ]
 
 
 def test_identity_columns_give_no_number_twice(spark):

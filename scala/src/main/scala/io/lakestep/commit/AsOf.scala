@@ -87,7 +87,7 @@ object AsOf {
     val status = timeline.entriesOf(Set(id))
       .getOrElse(id, throw none("the timeline has no entry of this transaction"))
     status.entry match {
-      case entry: CommitEntry if entry.number <= finished =>
+      case entry: CommitEntry if entry.number <= finished && status.isCompleted =>
         val earlier = timeline.snapshotAt(entry.number - 1)
         at(earlier, status.endedAtMs.getOrElse(nowMs)).copy(upTo = entry.tables.map(_.log).toSet)
       case _ => throw none("it is not committed")

@@ -115,6 +115,34 @@ final class RequestsSuite extends AnyFunSuite {
     assert(s.asked(s.lake.begin(other, readOnly = true)) == Map("list" -> 2, "get" -> 5))
   }
 
+  test("what BEGIN AS OF version n and two tables there ask for has a bound, whatever n is") {
+    val interval = 2
+    val s = new Scene(2, checkpointInterval = interval)
+    val entries = 520
+    (2 to entries).foreach { _ =>
+      s.lake.clock.advance(10)
+      s.run()
+    }
+    def asked(n: Int) = {
+      val reader = s.lake.client(options = s.options)
+      s.asked {
+        val request = BeginRequest(None, "me", "suite", IsolationLevel.Snapshot, true, 0)
+        val txn = reader.begin(request.copy(asOf = Some(AsOf.Version(n.toLong))))
+        assert(txn.snapshot == n)
+        s.names.foreach(t => assert(reader.pinned(txn, s.lake.path(t), -1).version == n))
+      }
+    }
+    // A state is kept after so many entries; from there on it is the same way to each of them.
+    val every = interval * 64
+    for (after <- Seq(1, every / 2, every - 1)) {
+      val costs = (after to entries - every by every).map(asked)
+      // But for the kept states before it, of which up to 16 are looked at at once.
+      val others = costs.zipWithIndex.map { case (cost, n) => cost + ("get" -> (cost("get") - n)) }
+      assert(others.distinct.size == 1, costs)
+      assert(costs.last("get") <= after / interval + 17, costs)
+    }
+  }
+
   /** What COMMIT of T0 asks from its first lost number on, when others meanwhile do this. */
   private def afterLosing(
       isolation: IsolationLevel = IsolationLevel.Snapshot,

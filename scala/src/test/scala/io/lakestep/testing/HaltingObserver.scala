@@ -65,7 +65,8 @@ final class HaltingObserver extends CommitSteps {
 }
 
 /**
- * The local disk, on which clients also halt before they list a Delta log: step `list`.
+ * The local disk, on which clients also halt before they list a Delta log, and before they delete a
+ * file of one: steps `list` and `delete`.
  *
  * The settings `fs.file.impl`, this class, and `fs.file.impl.disable.cache` of a session turn it on.
  */
@@ -74,6 +75,12 @@ final class HaltingFileSystem extends LocalFileSystem {
   override def listStatus(path: Path): Array[FileStatus] = {
     if (path.getName == "_delta_log") HaltingObserver.reached("list")
     super.listStatus(path)
+  }
+
+  override def delete(path: Path, recursive: Boolean): Boolean = {
+    if (path.getParent.getName == "_delta_log" && path.getName.head.isDigit)
+      HaltingObserver.reached("delete")
+    super.delete(path, recursive)
   }
 }
 

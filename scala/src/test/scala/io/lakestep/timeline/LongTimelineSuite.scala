@@ -38,14 +38,19 @@ final class LongTimelineSuite extends AnyFunSuite {
     val writer = open(AtOnce.OneByOne)
     writer.id
     writer.refresh()
+    var deletedBytes = 0L
+    def deleted(file: String): Unit = {
+      deletedBytes += store.get(file).fold(0L)(_.length.toLong)
+      store.delete(file)
+    }
     (1 to count).foreach { i =>
       put(writer, i.toLong)
       store.requests = Vector.empty
       // What is in a pack is not asked for by itself.
       if (i % Interval == 0)
         (i - 5 * Interval + 1 to i - 4 * Interval).filter(_ > 0).foreach { n =>
-          store.delete(writer.entryFile(n.toLong))
-          store.delete(writer.outcomeFile(n.toLong))
+          deleted(writer.entryFile(n.toLong))
+          deleted(writer.outcomeFile(n.toLong))
         }
     }
 
@@ -81,10 +86,37 @@ final class LongTimelineSuite extends AnyFunSuite {
     }
     info(s"by time: ${byTime._1} rounds, ${byTime._2} requests")
     assert(byTime._1 <= 8)
+
+    def bytesIn(folder: String) = store.list(s"/db/$folder", "0").map(_.sizeBytes).sum
+    val entries = bytesIn("timeline") + deletedBytes
+    val copies = Seq("history/entries", "history/snapshots", "checkpoints").map(bytesIn)
+    info(s"entries and outcomes: $entries bytes; packs, snapshots, checkpoints: $copies bytes")
+    // A pack quotes what it holds.
+    assert(copies.sum < 1.5 * entries)
+
+    val before = usedBytes()
+    val reader = open(AtOnce.OneByOne)
+    store.requests = Vector.empty
+    reader.refresh()
+    assert(reader.snapshotAt(count / 2L).number == count / 2)
+    store.requests = Vector.empty
+    val held = usedBytes() - before
+    info(s"a reader holds ${held / 1024} KiB")
+    assert(held < MostHeldBytes)
+    assert(reader.known.next == count + 1L)
   }
 
   /** A checkpoint and a listing, 64 packs, and the snapshots that are looked at: none grows with the version. */
   private val MostRequests = 64 + 64 + 40
+
+  /** What a reader holds does not grow with the timeline. */
+  private val MostHeldBytes = 4L << 20
+
+  private def usedBytes(): Long = {
+    (1 to 3).foreach(_ => System.gc())
+    val runtime = Runtime.getRuntime
+    runtime.totalMemory - runtime.freeMemory
+  }
 
   private def endedAt(number: Long) = 10 * number
 
