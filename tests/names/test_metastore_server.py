@@ -115,7 +115,7 @@ def test_a_name_that_somebody_else_takes_is_reported_and_stays_theirs(pair, sess
     [(path, said_next)] = {
         (found["path"], found["next"])
         for found in re.finditer(
-            r"\[LAKESTEP_NAME_TAKEN\].*taken`\.`n`.* for table (?P<path>\S+):"
+            r"\[LAKESTEP_NAME_TAKEN\].*taken`\.`n`.* to stand for table (?P<path>\S+):"
             r".*(?P<next>CREATE TABLE another_name .*')\.",
             log,
         )

@@ -232,20 +232,26 @@ def test_bad_input_changes_nothing_and_the_transaction_goes_on(spark, other, sch
         ("REPLACE TABLE nothing (v INT) USING delta", "TABLE_OR_VIEW_NOT_FOUND"),
         ("CREATE VIEW t AS SELECT 1 AS v", "TABLE_OR_VIEW_ALREADY_EXISTS"),
         ("CREATE VIEW w AS SELECT * FROM nothing", "TABLE_OR_VIEW_NOT_FOUND"),
-        ("CREATE TABLE `../t` (v INT) USING delta", None),
-        ("CREATE TABLE `a\u0000b` (v INT) USING delta", None),
-        ("CREATE TABLE `a``b` (v INT) USING delta", None),
-        ("CREATE VIEW `a``b` AS SELECT 1 AS v", None),
-        ("CREATE SCHEMA `../s`", None),
-        ("CREATE SCHEMA `a\u0000b`", None),
+        ("CREATE TABLE `../t` (v INT) USING delta", "LAKESTEP_NAME_IS_NO_FOLDER"),
+        ("CREATE TABLE `a\u0000b` (v INT) USING delta", "LAKESTEP_NAME_IS_NO_FOLDER"),
+        ("CREATE TABLE `a``b` (v INT) USING delta", "INVALID_ATTRIBUTE_NAME_SYNTAX"),
+        ("CREATE VIEW `a``b` AS SELECT 1 AS v", "INVALID_ATTRIBUTE_NAME_SYNTAX"),
+        ("CREATE SCHEMA `../s`", "INVALID_ATTRIBUTE_NAME_SYNTAX"),
+        ("CREATE SCHEMA `a\u0000b`", "INVALID_SCHEMA_OR_RELATION_NAME"),
         ("CREATE TABLE T (v INT) USING delta", "TABLE_OR_VIEW_ALREADY_EXISTS"),
         ("ALTER TABLE t RENAME TO T", "TABLE_OR_VIEW_ALREADY_EXISTS"),
-        ("ALTER TABLE t RENAME TO `a\u0000b`", None),
+        *(
+            (f"ALTER TABLE t RENAME TO `{name}`", "INVALID_SCHEMA_OR_RELATION_NAME")
+            for name in ("a\u0000b", "wi th", "a'b", "a``b", "a.b", "../t", "\U0001f600")
+        ),
         (f"CREATE SCHEMA {schema.upper()}_S", "SCHEMA_ALREADY_EXISTS"),
     ):
         with pytest.raises(Exception) as raised:
             spark.sql(statement)
-        assert condition is None or condition_of(raised.value) == condition, statement
+        failure: Any = raised.value
+        found = condition_of(failure)
+        assert found is not None and found == (condition or found), statement
+        assert len(failure.getSqlState()) == 5, statement
     assert names(spark) == ["t", "u"]
     commit(spark)
     assert names(other) == ["t", "u"]

@@ -130,7 +130,6 @@ CASES = {
     "undrop": Names(
         ["UNDROP TABLE {s}.t", "INSERT INTO {s}.t VALUES (3, 'c')"],
         [*TABLE, "BEGIN", "DROP TABLE {s}.t", "COMMIT"],
-        plain=[*TABLE, "INSERT INTO {s}.t VALUES (3, 'c')"],
     ),
     "drop, create and undrop": Names(
         [
