@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from arena import read_by_delta_rs
-from driver import HALTING, Driver
+from driver import HALTING, TIMEOUT_S, Driver, DriverError
 from lake import Lake
 from old_lake import old_lake
 from storm import change, replay
@@ -84,6 +84,48 @@ def test_readers_and_writers_meet_what_an_older_jar_left(session, old_lake):
     assert lake.rows(tables["beside"]) == ROWS["beside"]
 
 
+def old_drivers(folder, number):
+    settings = {**HALTING, "spark.jars": str(OLD / "target" / "lakestep-tests.jar")}
+    return [Driver(folder, settings, checkout=OLD) for _ in range(number)]
+
+
+@pytest.mark.long
+def test_an_older_jar_refuses_what_changes_names_and_takes_nothing_from_it(drivers, tmp_path):
+    lake = Lake(tmp_path)
+    [old], [new] = old_drivers(tmp_path, 1), drivers(1)
+    one, other, session = (d.session(lake.root) for d in (old, old, new))
+    table = f"delta.`{tmp_path}/table`"
+    insert = f"INSERT INTO {table} VALUES ({{}})"
+
+    def refuses(asked, *statements):
+        for statement in statements:
+            with pytest.raises(DriverError) as refused:
+                asked.sql(statement)
+            assert refused.value.condition == "LAKESTEP_TIMELINE_FEATURE_UNKNOWN", statement
+            assert refused.value.sql_state == "0A000"
+            assert refused.value.parameters["features"] == "names, newTables"
+
+    try:
+        one.sql(f"CREATE TABLE {table} USING delta AS SELECT 1 AS v")
+        one.sql("BEGIN", insert.format(2), "COMMIT")
+        other.sql("BEGIN", insert.format(3))
+        with new.halts("published:1") as halts:
+            change = "CREATE TABLE named USING delta AS SELECT 5 AS v"
+            commit = halts.during(session.start_sql("BEGIN", insert.format(4), change, "COMMIT"))
+            assert halts.reached() == "published:1"
+            refuses(one, "RECOVER", "BEGIN", insert.format(6))
+            refuses(other, "COMMIT")
+            other.sql("ROLLBACK")
+            halts.go()
+            commit.result(TIMEOUT_S)
+        refuses(one, "RECOVER", "BEGIN", insert.format(7))
+    finally:
+        old.kill()
+    assert session.sql("SELECT * FROM named") == [(5,)]
+    assert sorted(session.sql(f"SELECT * FROM {table}")) == [(1,), (2,), (4,)]
+    lake.check_timeline()
+
+
 @pytest.mark.long
 def test_old_and_new_jar_side_by_side(drivers, plain, tmp_path):
     lake = Lake(tmp_path)
@@ -91,9 +133,7 @@ def test_old_and_new_jar_side_by_side(drivers, plain, tmp_path):
     for path in tables:
         plain.ask("sql", text=f"CREATE TABLE delta.`{path}` (id BIGINT, v BIGINT) USING delta")
         plain.ask("sql", text=f"INSERT INTO delta.`{path}` SELECT id, 0 FROM range(0, 4, 1, 4)")
-    settings = {**HALTING, "spark.jars": str(OLD / "target" / "lakestep-tests.jar")}
-    old = [Driver(tmp_path, settings, checkout=OLD) for _ in range(2)]
-    new = drivers(2)
+    old, new = old_drivers(tmp_path, 2), drivers(2)
     sessions = [driver.session(lake.root) for driver in (*old, *new)]
 
     def write(writer, session):

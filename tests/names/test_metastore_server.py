@@ -1,8 +1,10 @@
 """Drivers beside each other on one Hive metastore server, also while it is away."""
 
+import re
 from functools import partial
 
 import pytest
+from test_swap import READERS
 
 from driver import TIMEOUT_S, DriverError
 from hive_metastore import MetastoreServer
@@ -95,6 +97,57 @@ def test_one_that_sleeps_before_it_makes_names_puts_nothing_back(pair, sessions)
         assert look(session, "sleeping") == {"a": [4], "c": [2, 3]}
 
 
+def test_a_name_that_somebody_else_takes_is_reported_and_stays_theirs(pair, sessions, tmp_path):
+    one, other = sessions
+    schema, *tables = said(SETUP, "taken")
+    one.sql(f"{schema} LOCATION '{tmp_path}/it\\'s here'", *tables)
+    with pair[0].halts("beforeNames:1") as halts:
+        commit = halts.during(one.start_sql("BEGIN", *said(CHANGES, "taken"), "COMMIT"))
+        assert halts.reached() == "beforeNames:1"
+        other.sql("CREATE TABLE taken.n USING delta AS SELECT 9 AS v")
+        halts.go()
+        commit.result(TIMEOUT_S)
+    theirs = {**AFTER, "n": [9], "w": [10]}
+    for session in (other, one):
+        session.sql("BEGIN", "COMMIT")
+        assert look(session, "taken") == theirs
+    log = pair[0].log.read_text()
+    [(path, said_next)] = {
+        (found["path"], found["next"])
+        for found in re.finditer(
+            r"\[LAKESTEP_NAME_TAKEN\].*taken`\.`n`.* to stand for table (?P<path>\S+):"
+            r".*(?P<next>CREATE TABLE another_name .*')\.",
+            log,
+        )
+    }
+    other.sql(said_next.replace("another_name", "taken.another_name"))
+    assert look(one, "taken") == {**theirs, "another_name": [4]}
+    assert "%20here" in path
+
+
+@pytest.mark.parametrize("reads", [6, pytest.param(300, marks=pytest.mark.long)])
+def test_two_drivers_never_see_one_table_under_both_names_or_a_name_missing(
+    pair, sessions, tmp_path, reads
+):
+    sessions[0].call("test_swap:make_pair")
+    # Who has met a transaction that has changed a name looks for others.
+    for session in sessions:
+        session.call("test_swap:swap")
+    running = [
+        driver.session(tmp_path / "timeline").start("test_swap:read", reader=reader, number=reads)
+        for driver in pair
+        for reader in READERS
+    ]
+    swaps = 0
+    while not all(one.done() for one in running):
+        sessions[swaps % 2].call("test_swap:swap")
+        swaps += 1
+    assert swaps > 2
+    seen = [{tuple(pair) for pair in one.result(TIMEOUT_S)} for one in running]
+    assert set().union(*seen) == {(1, 2), (2, 1)}
+    sessions[0].sql("DROP SCHEMA swap CASCADE")
+
+
 def test_names_wait_for_a_metastore_that_is_away(pair, sessions, server):
     one, other = sessions
     one.sql(*said(SETUP, "away"))
@@ -181,14 +234,23 @@ def make(spark, cases, kind, folder, commits=False):
     if commits:
         spark.sql("BEGIN")
     for number, name in enumerate(cases):
-        run(spark, CASES[name].steps, f"{kind}{number}", folder)
+        case = CASES[name]
+        run(spark, case.steps if commits else case.without, f"{kind}{number}", folder)
     if commits:
         spark.sql("COMMIT")
 
 
 # A schema whose folder holds the files of what was dropped stays (docs/limits.md).
 ALL = [name for name in CASES if name != "drop schema"]
-SOME = ["create", "replace as select", "swap", "a table becomes a view", "schema", "clone"]
+SOME = [
+    "create",
+    "replace as select",
+    "swap",
+    "a table becomes a view",
+    "schema",
+    "clone",
+    "undrop",
+]
 
 
 @pytest.mark.sliced(3)

@@ -24,7 +24,7 @@ def test_a_name_is_changed_by_commit_or_never(spark, other, tmp_path, name):
     with schemas(spark, case, ours, plain, folder=tmp_path):
         before = picture(spark, ours)
         assert before == picture(other, plain)
-        run(spark, case.steps, plain, tmp_path)
+        run(spark, case.without, plain, tmp_path)
         expected = picture(spark, plain)
         is_change = expected != before
 

@@ -232,17 +232,50 @@ def test_bad_input_changes_nothing_and_the_transaction_goes_on(spark, other, sch
         ("REPLACE TABLE nothing (v INT) USING delta", "TABLE_OR_VIEW_NOT_FOUND"),
         ("CREATE VIEW t AS SELECT 1 AS v", "TABLE_OR_VIEW_ALREADY_EXISTS"),
         ("CREATE VIEW w AS SELECT * FROM nothing", "TABLE_OR_VIEW_NOT_FOUND"),
-        ("CREATE TABLE `../t` (v INT) USING delta", None),
-        ("CREATE TABLE `a\u0000b` (v INT) USING delta", None),
+        ("CREATE TABLE `../t` (v INT) USING delta", "LAKESTEP_NAME_IS_NO_FOLDER"),
+        ("CREATE TABLE `a\u0000b` (v INT) USING delta", "LAKESTEP_NAME_IS_NO_FOLDER"),
+        ("CREATE TABLE `a``b` (v INT) USING delta", "INVALID_ATTRIBUTE_NAME_SYNTAX"),
+        ("CREATE VIEW `a``b` AS SELECT 1 AS v", "INVALID_ATTRIBUTE_NAME_SYNTAX"),
+        ("CREATE SCHEMA `../s`", "INVALID_ATTRIBUTE_NAME_SYNTAX"),
+        ("CREATE SCHEMA `a\u0000b`", "INVALID_SCHEMA_OR_RELATION_NAME"),
+        ("CREATE TABLE T (v INT) USING delta", "TABLE_OR_VIEW_ALREADY_EXISTS"),
+        ("ALTER TABLE t RENAME TO T", "TABLE_OR_VIEW_ALREADY_EXISTS"),
+        *(
+            (f"ALTER TABLE t RENAME TO `{name}`", "INVALID_SCHEMA_OR_RELATION_NAME")
+            for name in ("a\u0000b", "wi th", "a'b", "a``b", "a.b", "../t", "\U0001f600")
+        ),
+        (f"CREATE SCHEMA {schema.upper()}_S", "SCHEMA_ALREADY_EXISTS"),
     ):
         with pytest.raises(Exception) as raised:
             spark.sql(statement)
-        assert condition is None or condition_of(raised.value) == condition, statement
+        failure: Any = raised.value
+        found = condition_of(failure)
+        assert found is not None and found == (condition or found), statement
+        assert len(failure.getSqlState()) == 5, statement
     assert names(spark) == ["t", "u"]
     commit(spark)
     assert names(other) == ["t", "u"]
     assert (value(other, "t"), value(other, "u")) == ([1], [2])
     spark.sql(f"DROP SCHEMA {schema}_s CASCADE")
+
+
+def test_a_view_over_a_table_that_is_dropped_later_is_as_without_a_transaction(
+    spark, other, schema
+):
+    begin(spark)
+    make(spark, "t", 1)
+    spark.sql("CREATE VIEW w AS SELECT v FROM t")
+    assert value(spark, "w") == [1]
+    spark.sql("DROP TABLE t")
+    with refused("TABLE_OR_VIEW_NOT_FOUND", "42P01"):
+        spark.sql("SELECT * FROM w")
+    commit(spark)
+    for session in (spark, other):
+        assert names(session) == ["w"]
+        with refused("TABLE_OR_VIEW_NOT_FOUND", "42P01"):
+            session.sql("SELECT * FROM w")
+    make(spark, "t", 2)
+    assert value(other, "w") == [2]
 
 
 def test_odd_names_are_names_or_leave_nothing(spark, other, schema):

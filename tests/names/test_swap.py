@@ -38,33 +38,50 @@ def of_transaction(mode):
     return inside
 
 
-READERS = [outside, of_transaction(""), of_transaction(" READ ONLY")]
+READERS = {
+    "outside": outside,
+    "inside": of_transaction(""),
+    "read only": of_transaction(" READ ONLY"),
+}
+
+
+def make_pair(spark):
+    spark.sql("CREATE SCHEMA swap")
+    for number, name in enumerate(("a", "b"), 1):
+        spark.sql(f"CREATE TABLE swap.{name} USING delta AS SELECT {number} AS v")
+
+
+def read(spark, reader, number):
+    """What a reader sees in so many reads."""
+    seen = []
+    while len(seen) < number:
+        seen.extend(READERS[reader](spark))
+    return seen
 
 
 @pytest.mark.parametrize(
     "reads", [30, pytest.param(2000, marks=pytest.mark.long)], ids=["short", "long"]
 )
 def test_nobody_sees_one_table_under_both_names_or_a_name_missing(spark, reads):
-    spark.sql("CREATE SCHEMA swap")
-    for number, name in enumerate(("a", "b"), 1):
-        spark.sql(f"CREATE TABLE swap.{name} USING delta AS SELECT {number} AS v")
+    make_pair(spark)
     # A transaction that has changed a name is what others then look for.
     swap(spark)
     seen: list[tuple] = []
     failures: list[BaseException] = []
     swaps = 0
 
-    def read(reader, session):
+    def collect(reader, session):
         try:
             while len(seen) < reads and not failures:
-                seen.extend(reader(session))
+                seen.extend(read(session, reader, 1))
         except BaseException as failure:
             failures.append(failure)
 
     try:
         sessions = [spark.newSession() for _ in READERS]
         threads = [
-            threading.Thread(target=read, args=pair) for pair in zip(READERS, sessions, strict=True)
+            threading.Thread(target=collect, args=pair)
+            for pair in zip(READERS, sessions, strict=True)
         ]
         for thread in threads:
             thread.start()

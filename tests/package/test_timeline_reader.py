@@ -185,6 +185,19 @@ def test_file_that_is_not_as_described_is_refused_by_its_name(
     assert raised.value.getMessageParameters()["file"] == f"file:{damaged}"
 
 
+@pytest.mark.parametrize(
+    ("writer", "wanted"),
+    [("3.1.4", "version 3.1.4 or a newer one"), (None, "a newer version"), (7, "a newer version")],
+)
+def test_who_refuses_a_feature_names_the_version_to_install(lake, stores, writer, wanted):
+    edit(file(lake, 12), requiredFeatures=["later"], writer=writer)
+    with refused("LAKESTEP_TIMELINE_FEATURE_UNKNOWN") as raised:
+        entries(lake, stores)
+    told = raised.value.getMessageParameters()
+    assert (told["features"], told["wanted"]) == ("later", wanted)
+    assert told["version"] == lakestep.__version__
+
+
 def test_entry_that_was_edited_breaks_the_chain(lake, stores):
     edit(file(lake, 12), timeMs=1)
     assert len(entries(lake, stores)) == NEWEST

@@ -17,11 +17,19 @@ class Names:
         steps: SQL, or functions of a session and a schema.
         setup: What there is before.
         drops: Schemas beside `{s}` that it makes.
+        plain: What has the same effect without Lakestep, where its own statements are among the
+            steps.
     """
 
     steps: list
     setup: list = field(default_factory=list)
     drops: tuple = ()
+    plain: list | None = None
+
+    @property
+    def without(self):
+        """The steps of somebody without a transaction."""
+        return self.steps if self.plain is None else self.plain
 
 
 T = "CREATE TABLE {s}.t (id INT, v STRING) USING delta"
@@ -119,6 +127,25 @@ CASES = {
     "create and drop": Names(
         [T, ROWS, "CREATE TABLE {s}.u USING delta AS SELECT * FROM {s}.t", "DROP TABLE {s}.t"]
     ),
+    "undrop": Names(
+        ["UNDROP TABLE {s}.t", "INSERT INTO {s}.t VALUES (3, 'c')"],
+        [*TABLE, "BEGIN", "DROP TABLE {s}.t", "COMMIT"],
+    ),
+    "drop, create and undrop": Names(
+        [
+            "DELETE FROM {s}.t WHERE id = 1",
+            "DROP TABLE {s}.t",
+            "CREATE TABLE {s}.t USING delta AS SELECT 9 AS nine",
+            "ALTER TABLE {s}.t RENAME TO {s}.u",
+            "UNDROP TABLE {s}.t",
+        ],
+        TABLE,
+        plain=[
+            "DELETE FROM {s}.t WHERE id = 1",
+            "CREATE TABLE {s}.u USING delta AS SELECT 9 AS nine",
+        ],
+    ),
+    "drop and undrop": Names(["DROP TABLE {s}.t", "UNDROP TABLE {s}.t"], TABLE, plain=[]),
     "rename": Names(
         ["INSERT INTO {s}.t VALUES (3, 'c')", "ALTER TABLE {s}.t RENAME TO {s}.u"], TABLE
     ),

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, NoReturn, TypeVar
 
-from lakestep import _errors
+from lakestep import _build, _errors
 
 A = TypeVar("A")
 
@@ -14,11 +14,6 @@ A = TypeVar("A")
 def corrupt(file: str, reason: str) -> _errors.LakestepError:
     """Return the error for a damaged file: ``LAKESTEP_TIMELINE_CORRUPT``."""
     return _errors.error("LAKESTEP_TIMELINE_CORRUPT", file=file, reason=reason)
-
-
-def unknown_features(file: str, features: str) -> _errors.LakestepError:
-    """Return the error for a file that needs a newer reader."""
-    return _errors.error("LAKESTEP_TIMELINE_FEATURE_UNKNOWN", file=file, features=features)
 
 
 class Fields:
@@ -111,7 +106,20 @@ class Fields:
     def require(self, found: Iterable[str], known: Iterable[str]) -> None:
         """Refuse a file that asks for features that are not known."""
         if unknown := [feature for feature in found if feature not in known]:
-            raise unknown_features(self.file, ", ".join(unknown))
+            raise self.unknown_features(", ".join(unknown))
+
+    def unknown_features(self, features: str) -> _errors.LakestepError:
+        """Return the error for a file that needs a newer reader, whose version it may tell."""
+        writer = self.tree.get("writer")
+        return _errors.error(
+            "LAKESTEP_TIMELINE_FEATURE_UNKNOWN",
+            file=self.file,
+            features=features,
+            version=_build.version(),
+            wanted=f"version {writer} or a newer one"
+            if isinstance(writer, str)
+            else "a newer version",
+        )
 
     def _list(self, name: str, kind: type[A]) -> list[A]:
         values = self._needed(name, self._typed(name, self.tree.get(name), list))

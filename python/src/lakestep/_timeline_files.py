@@ -34,7 +34,7 @@ from lakestep._entries import (
     Settled,
     Undoing,
 )
-from lakestep._fields import Fields, corrupt, unknown_features
+from lakestep._fields import Fields, corrupt
 
 FORMAT = 1
 _FEATURES_OF_ENTRIES = {"reserve", "names", "purges", "newTables", "parts", "batches"}
@@ -57,7 +57,7 @@ def format_of(file: str, content: bytes) -> Format:
     f.require(features, ())
     found = f.number("format")
     if found > FORMAT:
-        raise unknown_features(file, f"format {found}")
+        raise f.unknown_features(f"format {found}")
     return Format(f.text("timeline"), found, features)
 
 

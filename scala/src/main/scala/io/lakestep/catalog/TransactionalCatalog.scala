@@ -6,7 +6,7 @@ import scala.annotation.nowarn
 import scala.util.Try
 
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.{AnalysisContext, NoSuchTableException}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
@@ -226,7 +226,10 @@ class TransactionalCatalog extends DeltaCatalog with CreateTableLikeCall {
       )
   }
 
-  /** Spark looks whether the default folder of the new name is free, which no table needs here. */
+  /**
+   * Spark's own looks whether the default folder of the new name is free, which no table needs here, and
+   * whether it is a name.
+   */
   override def renameTable(from: Identifier, to: Identifier): Unit =
     if (!Transactions.isOpen(spark)) super.renameTable(from, to)
     else {
@@ -235,6 +238,11 @@ class TransactionalCatalog extends DeltaCatalog with CreateTableLikeCall {
           "LAKESTEP_RENAME_TO_OTHER_SCHEMA",
           "from" -> from.toString,
           "to" -> to.toString
+        )
+      if (!to.name.matches("\\w+"))
+        throw new AnalysisException(
+          "INVALID_SCHEMA_OR_RELATION_NAME",
+          Map("name" -> s"`${to.name.replace("`", "``")}`")
         )
       val (there, name) = (nameOf(from), nameOf(to))
       spark.sessionState.catalog.externalCatalog.renameTable(there.schema, there.name, name.name)

@@ -312,7 +312,8 @@ private[lakestep] final class Metastore(
       "entry" -> entry.number.toString,
       "transaction" -> entry.transaction.id,
       "wanted" -> change.after.fold("nothing")(Metastore.shown),
-      "found" -> now.fold("nothing")(Metastore.shown)
+      "found" -> now.fold("nothing")(Metastore.shown),
+      "next" -> Metastore.nextStep(change.after)
     )
 }
 
@@ -336,6 +337,17 @@ private[lakestep] object Metastore {
   /** What a user is told of it. */
   def shown(named: NamedObject): String =
     named.path.fold(named.kind)(path => s"${named.kind} ${path.uri}")
+
+  /** What is done about a name that somebody else has taken. */
+  private def nextStep(wanted: Option[NamedObject]): String = wanted match {
+    case Some(NamedObject(NamedObject.Table, Some(path), _)) =>
+      // As SQL spells it: not escaped as a URI is.
+      val place = new Path(new URI(path.uri)).toString.replace("\\", "\\\\").replace("'", "\\'")
+      "The table can be read and written by its path. To give it a name, say " +
+        s"CREATE TABLE another_name USING delta LOCATION '$place'."
+    case Some(other) => s"Make the ${other.kind} by another name."
+    case None => "That stays. Drop it if it is not wanted."
+  }
 
   private val ids = Collections.synchronizedMap(new WeakHashMap[ExternalCatalog, String])
 

@@ -8,7 +8,7 @@ import scala.util.control.NonFatal
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
-import io.lakestep.{Errors, Json, LakestepException}
+import io.lakestep.{Errors, Json, LakestepException, Versions}
 
 /**
  * Reads the fields of a timeline file strictly.
@@ -69,7 +69,19 @@ private[timeline] final class StrictFields(file: String, val tree: ObjectNode) {
   /** Condition: LAKESTEP_TIMELINE_FEATURE_UNKNOWN, when the file requires more than is known. */
   def checkFeatures(required: Vector[String], known: Set[String]): Unit = {
     val unknown = required.filterNot(known)
-    if (unknown.nonEmpty) throw StrictFields.unknownFeatures(file, unknown.mkString(", "))
+    if (unknown.nonEmpty) throw unknownFeatures(unknown.mkString(", "))
+  }
+
+  /** The file may say which version has put it: that one knows what it needs. */
+  def unknownFeatures(features: String): LakestepException = {
+    val writer = present(StrictFields.Writer).filter(_.isTextual)
+    Errors(
+      "LAKESTEP_TIMELINE_FEATURE_UNKNOWN",
+      "file" -> file,
+      "features" -> features,
+      "version" -> Versions.lakestep,
+      "wanted" -> writer.fold("a newer version")(w => s"version ${w.asText} or a newer one")
+    )
   }
 
   def optLongs(name: String): Vector[Long] =
@@ -93,6 +105,9 @@ private[timeline] final class StrictFields(file: String, val tree: ObjectNode) {
 
 private[timeline] object StrictFields {
   val RequiredFeatures = "requiredFeatures"
+
+  /** The version of Lakestep that has put the file: an older one names it to its user. */
+  val Writer = "writer"
 
   def parse(file: String, bytes: Array[Byte]): StrictFields =
     try new StrictFields(file, Json.parse(bytes))
@@ -123,9 +138,6 @@ private[timeline] object StrictFields {
       throw corrupt(file, "the hash that it holds is not that of its content")
     fields
   }
-
-  def unknownFeatures(file: String, features: String): LakestepException =
-    Errors("LAKESTEP_TIMELINE_FEATURE_UNKNOWN", "file" -> file, "features" -> features)
 
   def corrupt(file: String, reason: String): LakestepException =
     Errors("LAKESTEP_TIMELINE_CORRUPT", "file" -> file, "reason" -> reason)

@@ -93,7 +93,7 @@ final class Timeline(
     val fields = StrictFields.parse(file, bytes)
     fields.checkFeatures(fields.strings(StrictFields.RequiredFeatures), Features)
     val format = fields.long("format")
-    if (format > Format) throw StrictFields.unknownFeatures(file, s"format $format")
+    if (format > Format) throw fields.unknownFeatures(s"format $format")
     fields.string("timeline")
   }
 

@@ -5,7 +5,7 @@ import java.nio.charset.StandardCharsets.UTF_8
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
 
-import io.lakestep.Json
+import io.lakestep.{Json, Versions}
 import io.lakestep.log.{ReadScan, ReadSet, RowFilter, TableRef}
 
 /**
@@ -53,7 +53,10 @@ object TimelineCodec {
         Vector(NewTables).filter(_ => c.tables.exists(_.pin < 0)) ++
         Vector(Parts).filter(_ => c.tables.exists(_.parts > 1)) ++
         Vector(Batches).filter(_ => c.batches.nonEmpty)
-      if (features.nonEmpty) texts(node.putArray(StrictFields.RequiredFeatures), features)
+      if (features.nonEmpty) {
+        texts(node.putArray(StrictFields.RequiredFeatures), features)
+        node.put(StrictFields.Writer, Versions.lakestep)
+      }
       node.put("rules", c.rules)
       node.set[JsonNode]("transaction", requested(c.transaction))
       list(node.putArray("tables"), c.tables.map(table))

@@ -309,7 +309,8 @@ final class NamesSuite extends AnyFunSuite {
               "entry" -> "2",
               "transaction" -> "t",
               "wanted" -> "B",
-              "found" -> "A"
+              "found" -> "A",
+              "next" -> "Wait."
             ))
           else real(entry, making, again)
       })

@@ -2,7 +2,7 @@ package io.lakestep.timeline
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.{Ids, Json, LakestepException}
+import io.lakestep.{Ids, Json, LakestepException, Versions}
 import io.lakestep.commit.ManualClock
 import io.lakestep.log.{ReadScan, ReadSet, RowFilter, TableRef}
 import io.lakestep.storage.MemoryStore
@@ -177,7 +177,9 @@ final class TimelineSuite extends AnyFunSuite {
     )
     val refused = intercept[LakestepException](f.open().refresh())
     assert(refused.getCondition == "LAKESTEP_TIMELINE_FEATURE_UNKNOWN")
-    assert(refused.getMessageParameters.get("features") == "future")
+    val told = refused.getMessageParameters
+    assert(told.get("features") == "future" && told.get("version") == Versions.lakestep)
+    assert(told.get("wanted") == s"version ${Versions.lakestep} or a newer one")
   }
 
   test("where an entry is finished, one before it is that had to be finished before it was put") {
