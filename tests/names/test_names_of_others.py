@@ -259,25 +259,6 @@ def test_bad_input_changes_nothing_and_the_transaction_goes_on(spark, other, sch
     spark.sql(f"DROP SCHEMA {schema}_s CASCADE")
 
 
-def test_a_view_over_a_table_that_is_dropped_later_is_as_without_a_transaction(
-    spark, other, schema
-):
-    begin(spark)
-    make(spark, "t", 1)
-    spark.sql("CREATE VIEW w AS SELECT v FROM t")
-    assert value(spark, "w") == [1]
-    spark.sql("DROP TABLE t")
-    with refused("TABLE_OR_VIEW_NOT_FOUND", "42P01"):
-        spark.sql("SELECT * FROM w")
-    commit(spark)
-    for session in (spark, other):
-        assert names(session) == ["w"]
-        with refused("TABLE_OR_VIEW_NOT_FOUND", "42P01"):
-            session.sql("SELECT * FROM w")
-    make(spark, "t", 2)
-    assert value(other, "w") == [2]
-
-
 def test_odd_names_are_names_or_leave_nothing(spark, other, schema):
     odd = ["x" * 200, "select", "T_1", "1"]
     begin(spark)

@@ -181,19 +181,32 @@ def test_files_of_others_in_a_new_folder_outlive_a_rollback(spark, other, schema
     assert list(place.glob("*.parquet")) == [] and names(spark) == []
 
 
-def test_a_view_over_a_table_that_is_dropped_later_is_a_view_of_nothing(spark, other, schema):
-    make(spark, "t", 1)
+@pytest.mark.parametrize("is_new", [False, True], ids=["of before", "made inside"])
+def test_a_view_over_a_table_that_is_dropped_later_is_a_view_of_nothing(
+    spark, other, schema, is_new
+):
+    if not is_new:
+        make(spark, "t", 1)
     begin(spark)
+    if is_new:
+        make(spark, "t", 1)
     spark.sql("CREATE VIEW w AS SELECT v FROM t")
+    assert rows(spark, "SELECT * FROM w") == [(1,)]
     spark.sql("DROP TABLE t")
-    with refused("TABLE_OR_VIEW_NOT_FOUND"):
+    with refused("TABLE_OR_VIEW_NOT_FOUND", "42P01"):
         spark.sql("SELECT * FROM w")
     assert names(spark) == ["w"]
     commit(spark)
-    with refused("TABLE_OR_VIEW_NOT_FOUND"):
-        other.sql("SELECT * FROM w")
-    other.sql("UNDROP TABLE t")
-    assert rows(spark, "SELECT * FROM w") == [(1,)]
+    for session in (spark, other):
+        assert names(session) == ["w"]
+        with refused("TABLE_OR_VIEW_NOT_FOUND", "42P01"):
+            session.sql("SELECT * FROM w")
+    if is_new:
+        make(spark, "t", 2)
+    else:
+        other.sql("UNDROP TABLE t")
+    for session in (spark, other):
+        assert rows(session, "SELECT * FROM w") == [(2 if is_new else 1,)]
 
 
 def test_names_that_differ_in_case_only_are_one(spark, other, schema):

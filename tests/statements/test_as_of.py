@@ -7,7 +7,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 import lakestep
-from transactions import abandon, begin, commit, folder, refused, rollback, write
+from transactions import abandon, begin, commit, folder, new_session, refused, rollback, write
 
 pytestmark = [pytest.mark.usefixtures("no_transaction_left"), pytest.mark.sliced(6)]
 
@@ -116,9 +116,7 @@ def test_names_are_those_of_then(spark, other_session):
 
 def test_entries_that_are_no_longer_in_memory(spark, table, tmp_path):
     name = table("past_long", ())
-    fresh = spark.newSession() if hasattr(spark, "newSession") else spark.cloneSession()
-    fresh.conf.set("spark.lakestep.root", f"file:{tmp_path}/timeline")
-    fresh.conf.set("spark.lakestep.timeline.checkpointInterval", "2")
+    fresh = new_session(spark, tmp_path / "timeline", checkpointInterval="2")
     times = []
     for number in range(1, 12):
         begin(fresh)
@@ -132,8 +130,7 @@ def test_entries_that_are_no_longer_in_memory(spark, table, tmp_path):
             count = max(n for n in range(1, 12) if times[n - 1] <= times[number - 1])
             assert len(rows(fresh, name)) == count
     # Another client, which has read nothing yet.
-    anew = spark.newSession() if hasattr(spark, "newSession") else spark.cloneSession()
-    anew.conf.set("spark.lakestep.root", f"file:{tmp_path}/timeline")
+    anew = new_session(spark, tmp_path / "timeline")
     with lakestep.transaction(anew, as_of=3):
         assert len(rows(anew, name)) == 3
 
@@ -400,8 +397,7 @@ def test_names_that_others_have_changed_are_those_of_today_to_all(spark, table, 
     spark.sql("INSERT INTO past_ext VALUES (2)")
     entry = write(spark, f"DELETE FROM {other} WHERE id = 1")
     assert at(spark, entry, "past_ext") == [[2]]
-    anew = spark.newSession() if hasattr(spark, "newSession") else spark.cloneSession()
-    anew.conf.set("spark.lakestep.timeline.checkpointInterval", "2")
+    anew = new_session(spark, checkpointInterval="2")
     for _ in range(3):
         write(anew, f"INSERT INTO {other} VALUES (3, 'c')")
     assert at(anew, entry, "past_ext") == at(spark, entry, "past_ext") == [[2]]

@@ -10,22 +10,10 @@ import pytest
 import lakestep
 from driver import TIMEOUT_S, DriverError
 from lake import Lake, rewrite
-from transactions import begin, commit, refused, rollback, write
+from three_rows import ids
+from transactions import begin, commit, new_session, refused, rollback, write
 
 pytestmark = [pytest.mark.usefixtures("no_transaction_left"), pytest.mark.sliced(6)]
-
-
-def fresh(spark, root, **settings):
-    """A session with a timeline of its own."""
-    session = spark.newSession() if hasattr(spark, "newSession") else spark.cloneSession()
-    session.conf.set("spark.lakestep.root", f"file:{root}")
-    for key, value in settings.items():
-        session.conf.set(f"spark.lakestep.timeline.{key}", value)
-    return session
-
-
-def ids(session, query):
-    return sorted(row[0] for row in session.sql(f"SELECT id FROM {query}").collect())
 
 
 def run(session, *statements):
@@ -41,7 +29,7 @@ def run(session, *statements):
 
 def test_tables_of_another_timeline_are_told(spark, table, tmp_path):
     ours, theirs = table("strange_ours"), table("strange_theirs")
-    other = fresh(spark, tmp_path / "other")
+    other = new_session(spark, tmp_path / "other")
     _, early = run(other, f"INSERT INTO {theirs} VALUES (3, 'c')")
     entry = write(spark, f"INSERT INTO {ours} VALUES (3, 'c')")
     write(spark, f"DELETE FROM {ours}")
@@ -218,7 +206,7 @@ class Damaged(NamedTuple):
 def damaged(spark, table, tmp_path, request):
     """Nine entries; the third one is damaged, and no pack has it. A client that has not read it."""
     name = table(request.node.name[:30], rows=())
-    writer = fresh(spark, tmp_path / "timeline", checkpointInterval="4")
+    writer = new_session(spark, tmp_path / "timeline", checkpointInterval="4")
     transactions = [run(writer, f"INSERT INTO {name} VALUES ({n}, 'x')")[0] for n in range(1, 10)]
     writer.sql("CREATE SNAPSHOT sixth AS OF VERSION 6")
     root = tmp_path / "timeline"
@@ -226,7 +214,7 @@ def damaged(spark, table, tmp_path, request):
     entry = root / "timeline" / f"{3:020}.json"
     entry.write_text(entry.read_text().replace('"rules"', '"ruled"'))
     # Another spelling of the root is another client.
-    reader = fresh(spark, f"{tmp_path}/./timeline", checkpointInterval="4")
+    reader = new_session(spark, f"{tmp_path}/./timeline", checkpointInterval="4")
     return Damaged(reader, root, name, transactions)
 
 

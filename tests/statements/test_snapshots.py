@@ -15,6 +15,7 @@ import lakestep
 from driver import TIMEOUT_S, DriverError, at_once
 from lake import Lake
 from process import CallFailed, Died
+from three_rows import ids
 from transactions import begin, condition_of, folder, refused, rollback, write
 
 pytestmark = [
@@ -45,10 +46,6 @@ def vacuums_at_once(spark):
 def alone(spark):
     """No transaction that another test has left keeps VACUUM from anything."""
     spark.sql("VACUUM TRANSACTIONS RETAIN 0 HOURS")
-
-
-def ids(session, query):
-    return sorted(row[0] for row in session.sql(f"SELECT id FROM {query}").collect())
 
 
 def at(session, snapshot, *tables):

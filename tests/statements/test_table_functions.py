@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import lakestep
-from transactions import abandon, begin, commit, refused, rollback
+from transactions import abandon, begin, commit, new_session, refused, rollback
 
 pytestmark = [pytest.mark.usefixtures("no_transaction_left"), pytest.mark.sliced(6)]
 
@@ -126,10 +126,8 @@ def test_inside_a_transaction_and_after_a_commit_that_failed(spark, other_sessio
 
 def test_a_damaged_entry_is_in_nobody_s_way_who_does_not_need_it(spark, table, tmp_path):
     name = table("functions_damaged")
-    fresh = spark.newSession() if hasattr(spark, "newSession") else spark.cloneSession()
-    fresh.conf.set("spark.lakestep.root", f"file:{tmp_path}/timeline")
     # Few of them are kept in memory.
-    fresh.conf.set("spark.lakestep.timeline.checkpointInterval", "2")
+    fresh = new_session(spark, tmp_path / "timeline", checkpointInterval="2")
     for number in range(9):
         begin(fresh)
         fresh.sql(f"INSERT INTO {name} VALUES ({number}, 'x')")

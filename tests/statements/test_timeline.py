@@ -3,7 +3,7 @@
 import pytest
 
 import lakestep
-from transactions import abandon, begin, commit, refused, rollback
+from transactions import abandon, begin, commit, new_session, refused, rollback
 
 pytestmark = [pytest.mark.usefixtures("no_transaction_left"), pytest.mark.sliced(6)]
 
@@ -134,8 +134,7 @@ def test_what_is_refused(spark, statement, condition, state):
 
 
 def test_nothing_is_asked_of_a_database_that_is_not_there(spark, tmp_path):
-    fresh = spark.newSession() if hasattr(spark, "newSession") else spark.cloneSession()
-    fresh.conf.set("spark.lakestep.root", f"file:{tmp_path}/none")
+    fresh = new_session(spark, tmp_path / "none")
     assert timeline(fresh) == []
     assert fresh.sql("SHOW TRANSACTIONS ALL").collect() == []
     assert not (tmp_path / "none").exists()

@@ -6,7 +6,8 @@ import shutil
 import pytest
 
 import lakestep
-from transactions import begin, flush, folder, refused, rollback, write
+from three_rows import ids
+from transactions import begin, flush, folder, new_session, refused, rollback, write
 
 pytestmark = [
     pytest.mark.usefixtures("no_transaction_left"),
@@ -16,10 +17,6 @@ pytestmark = [
 
 def rows(session, query):
     return sorted(tuple(row) for row in session.sql(f"SELECT * FROM {query}").collect())
-
-
-def ids(session, query):
-    return sorted(row[0] for row in session.sql(f"SELECT id FROM {query}").collect())
 
 
 def undo(session, statement):
@@ -540,8 +537,7 @@ CHANGES = {
 @pytest.mark.parametrize("of", ["TABLES", "DATABASE"])
 def test_restore_leaves_what_that_of_delta_leaves(spark, tmp_path, since, of):
     """A twin takes the same way without transactions."""
-    session = spark.newSession() if hasattr(spark, "newSession") else spark.cloneSession()
-    session.conf.set("spark.lakestep.root", f"file:{tmp_path}/timeline")
+    session = new_session(spark, tmp_path / "timeline")
     column, properties, changes = CHANGES[since]
     ours, twin = (f"delta.`{tmp_path}/{name}`" for name in ("ours", "twin"))
     for name in (ours, twin):

@@ -23,8 +23,8 @@ def three_rows(spark, folder):
         spark.sql(f"DROP TABLE {name}")
 
 
-def ids(spark, table):
-    return sorted(row[0] for row in spark.sql(f"SELECT id FROM {table}").collect())
+def ids(session, query):
+    return sorted(row[0] for row in session.sql(f"SELECT id FROM {query}").collect())
 
 
 @contextmanager

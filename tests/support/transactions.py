@@ -9,6 +9,19 @@ import pytest
 import lakestep
 
 
+def new_session(spark, root=None, **settings):
+    """Another session, also on Connect; with a timeline in a folder of its own, if one is named.
+
+    `settings` are those below ``spark.lakestep.timeline``.
+    """
+    session = spark.newSession() if hasattr(spark, "newSession") else spark.cloneSession()
+    if root is not None:
+        session.conf.set("spark.lakestep.root", f"file:{root}")
+    for key, value in settings.items():
+        session.conf.set(f"spark.lakestep.timeline.{key}", value)
+    return session
+
+
 def begin(spark):
     return spark.sql("BEGIN").collect()[0]["transaction_id"]
 
