@@ -5,8 +5,8 @@ on it, one with Lakestep, one on plain Delta, each on its own tables, and take t
 Of each statement the time counts, the requests that the server had meanwhile, and their depth: the
 longest chain of requests of which each began after the one before it had ended. Requests and depth
 are those of the round with the least depth: a checkpoint, which every tenth commit writes, is not
-in it. What Lakestep does after a COMMIT or ROLLBACK has returned is counted by itself, and is over
-before the other driver goes on.
+in it. What Lakestep does after a COMMIT or ROLLBACK has returned is counted and timed by itself: it
+is over before the other driver goes on.
 
 Cents are those of a thousand times the work, all its requests included, by the list price of S3
 Standard in us-east-1: 0.5 for a thousand puts or listings, 0.04 for a thousand other reads, nothing
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import random
 import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,11 +90,12 @@ WORK = (
 
 @dataclass(frozen=True)
 class Taken:
-    """What a statement took; `cents` for a thousand of it."""
+    """What a statement took, and what followed it; `cents` for a thousand of it."""
 
     seconds: float
     requests: int
     depth: int
+    later_s: float
     later: int
     cents: float
 
@@ -161,10 +163,13 @@ def _timed(server: S3, driver: Driver, statement: str) -> Taken:
     before = len(server.requests)
     [seconds] = driver.call("timed", statements=[statement])
     requests: list[Request] = server.requests[before:]
+    returned_s = time.monotonic()
     driver.call("flush")
+    later_s = time.monotonic() - returned_s
     whole = server.requests[before:]
     cents = sum(map(_cents, whole))
-    return Taken(seconds, len(requests), depth(requests), len(whole) - len(requests), cents)
+    later = len(whole) - len(requests)
+    return Taken(seconds, len(requests), depth(requests), later_s, later, cents)
 
 
 def _statement(rounds: Sequence[Taken]) -> dict[str, Any]:
@@ -174,6 +179,7 @@ def _statement(rounds: Sequence[Taken]) -> dict[str, Any]:
         "requests": least.requests,
         "depth": least.depth,
         "later": least.later,
+        "later_s": statistics.median(taken.later_s for taken in rounds),
     }
 
 
@@ -204,7 +210,8 @@ def page(found: dict[str, Any]) -> str:
                         f"{kind}: {name}",
                         f"{t['requests']} + {t['later']}" if t["later"] else str(t["requests"]),
                         str(t["depth"]),
-                        f"{t['median_s']:.2f} s",
+                        f"{t['median_s']:.2f} s"
+                        + (f" + {t['later_s']:.2f} s" if t["later"] else ""),
                     ]
                     for name, t in zip(names, kinds[kind]["statements"], strict=True)
                 ]

@@ -217,6 +217,9 @@ final class Database private[lakestep] (
   /** Makes files durable that somebody else wrote, before something is deleted that they replace. */
   def keep(files: String*): Unit = env.keep(files: _*)
 
+  /** How many things are done at once, on as many threads as COMMIT. */
+  def together: AtOnce = env.options.publishExecutor.atOnce
+
   /** The same work on different tables, on as many threads as COMMIT; throws the first failure. */
   def atOnce[A](tables: Seq[A])(work: A => Unit): Unit = {
     env.inParallel(tables.toVector)(work)
@@ -340,10 +343,7 @@ object Database {
       ids,
       options.putAttempts,
       options.checkpointInterval,
-      new AtOnce {
-        override def apply[A, B](items: Vector[A])(work: A => B): Vector[B] =
-          options.publishExecutor.all(items)(work)
-      }
+      options.publishExecutor.atOnce
     )
     new Database(timeline, stores, states, vectors, clock, ids, observer, options, safeguards)
   }

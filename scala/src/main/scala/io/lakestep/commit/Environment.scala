@@ -34,12 +34,7 @@ private[commit] final class Environment(
     options.publishExecutor.all(items)(work)
 
   /** Two things at once. */
-  def both[A, B](one: => A, other: => B): (A, B) = {
-    lazy val first = one
-    lazy val second = other
-    inParallel(Vector(() => first, () => second))(_())
-    (first, second)
-  }
+  def both[A, B](one: => A, other: => B): (A, B) = options.publishExecutor.atOnce.both(one, other)
 
   /**
    * The net actions that an entry publishes in a table, checked against the hash in the entry.

@@ -1,9 +1,10 @@
 package io.lakestep.commit
 
-import java.util.concurrent.TimeUnit
+import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 
 import scala.annotation.tailrec
 import scala.collection.concurrent.TrieMap
+import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import io.lakestep.Errors
@@ -26,6 +27,9 @@ private[commit] final class LateNames(
 
   /** What failed, and may have an effect later, by entry. */
   private val failed = TrieMap.empty[Long, Making]
+
+  /** Those that this client has waited for in vain, and waits for no more. */
+  private val silent = ConcurrentHashMap.newKeySet[Making].asScala
 
   /** To be called before a client makes names. */
   def begin(number: Long, hash: String): Making = failed.getOrElse(number, put(number, hash))
@@ -115,31 +119,59 @@ private[commit] final class LateNames(
     if (safeguards.detachesAgain) safely(entry.copy(names = Vector(change)), mine, tell).names.head
     else change
 
-  /** Managed tables and schemas that these entries make, and that others may be about to drop. */
+  /**
+   * Managed tables and schemas that these entries make, and that others may be about to drop. Waits for
+   * whoever has just begun with any of their names, and would change it after this client.
+   */
   private def dropped(entries: Vector[CommitEntry], mine: Set[Making]): Set[NameKey] = {
-    val made = entries.flatMap(_.names).filter(
-      _.after.exists(o => o.isManaged || o.kind == NamedObject.Schema)
-    ).map(_.key).toSet
+    val names = entries.flatMap(_.names).groupBy(_.key)
     val seen = TrieMap.empty[Long, EntryStatus]
 
     // Who puts right what an entry has made may drop any of its names.
     def drops(making: Making, change: NameChange) =
-      made(change.key) && (change.drops || !entries.exists(_.number == making.number))
+      names.contains(change.key) && (change.drops || !entries.exists(_.number == making.number))
 
-    /** Who has just begun may have helped, and be done in a moment. */
-    @tailrec
-    def find(patienceMs: Long): Set[NameKey] = {
-      val found = for {
+    val found = waited { () =>
+      for {
         (making, time) <- others(mine)
         status = seen.getOrElseUpdate(making.number, timeline.status(making.number))
         change <- status.names if drops(making, change)
-      } yield change.key -> time
-      if (patienceMs > 0 && found.exists(_._2 > clock.nowMs() - YoungMs)) {
-        options.pause(StepMs)
-        find(patienceMs - StepMs)
-      } else found.map(_._1).toSet
+      } yield (making, time, change.key)
     }
-    if (!safeguards.detachesNames || made.isEmpty) Set.empty else find(WaitedMs)
+    def isAtRisk(made: NamedObject) = made.isManaged || made.kind == NamedObject.Schema
+    if (safeguards.detachesNames)
+      found.map(_._3).filter(names(_).exists(_.after.exists(isAtRisk))).toSet
+    else Set.empty
+  }
+
+  /** What is found of others and their times, once nobody in it is young: who has just begun is done in a moment. */
+  private def waited[A](find: () => Vector[(Making, Long, A)]): Vector[(Making, Long, A)] = {
+    @tailrec
+    def ask(patienceMs: Long): Vector[(Making, Long, A)] = {
+      val found = find()
+      val young = found.filter(_._2 > clock.nowMs() - YoungMs).map(_._1).filterNot(silent)
+      if (young.isEmpty) found
+      else if (patienceMs > 0) {
+        options.pause(StepMs)
+        ask(patienceMs - StepMs)
+      } else {
+        silent ++= young
+        found
+      }
+    }
+    ask(WaitedMs)
+  }
+
+  /**
+   * Waits for others who have just begun to make names of an entry. Of two at work on the same names one
+   * may change them when the other has made them, and later entries have been made since.
+   */
+  def letFinish(number: Long): Unit = {
+    waited { () =>
+      for ((making, time) <- others(failed.values.toSet) if making.number == number)
+        yield (making, time, ())
+    }
+    ()
   }
 
   /**

@@ -195,7 +195,9 @@ private[commit] final class Names(env: Environment, late: LateNames) {
         if ((isFree || !safeguards.makesNamesInOrder) &&
           metastores(changes).exists(options.catalogs.has(_)))
           for (status <- trying(_ => ())(timeline.status(number))) status.entry match {
-            case entry: CommitEntry => if (!isMade(entry)) make(entry, status.hash)
+            case entry: CommitEntry if !isMade(entry) =>
+              trying(_ => ())(late.letFinish(number))
+              make(entry, status.hash)
             case _ =>
           }
         if (timeline.known.snapshot.names.unapplied.contains(number)) left ++ changes else left

@@ -5,6 +5,8 @@ import java.util.concurrent.{CompletableFuture, Executor}
 
 import scala.util.control.NonFatal
 
+import io.lakestep.timeline.AtOnce
+
 /** Runs the work on different tables of one transaction, at once or one after another. */
 trait PublishExecutor {
 
@@ -19,6 +21,10 @@ trait PublishExecutor {
     val results = run(items.map(i => () => work(i)))
     results.collectFirst { case Left(cause) => throw cause }
     results.collect { case Right(value) => value }
+  }
+
+  final def atOnce: AtOnce = new AtOnce {
+    override def apply[A, B](items: Vector[A])(work: A => B): Vector[B] = all(items)(work)
   }
 }
 

@@ -9,7 +9,7 @@ import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 
 import io.lakestep.Errors
 import io.lakestep.log.LogFileName
-import io.lakestep.storage.HadoopStores
+import io.lakestep.storage.{HadoopStores, TemporaryFiles}
 
 /**
  * A table's log as a chain shows it: the base log up to the pin, then the staged commits.
@@ -50,6 +50,12 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
   def listFrom(name: String): Vector[(String, FileStatus)] = {
     val base = if (isAbovePin(name)) Vector.empty else belowPin(name)
     shown(base, stagedCommits().filter(_._1 >= name))
+  }
+
+  /** Lists the base log from a name on, for who will ask for it. */
+  private def ahead(name: String): Unit = {
+    belowPin(name)
+    staging.foreach(_.listedAhead(table))
   }
 
   private def belowPin(name: String): Vector[FileStatus] =
@@ -176,6 +182,12 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
     new FileNotFoundException(s"No such file or directory: $path (chain ${chain.text})")
 }
 
-private object LogView {
+private[lakestep] object LogView {
   private val json = new ObjectMapper
+
+  /** Lists the log of an overlay's table, up to the pin and from a name on, for who will ask for it. */
+  def listAhead(overlay: Path, fs: FileSystem, name: String): Unit = {
+    val OverlayPath(chain, base) = OverlayPath.parse(overlay)
+    new LogView(chain, new Path(base, TemporaryFiles.LogFolder), fs).ahead(name)
+  }
 }

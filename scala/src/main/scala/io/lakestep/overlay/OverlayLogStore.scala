@@ -59,8 +59,9 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
           case LogFileName.Commit(version) =>
             val lines = checkOtherWriters(segment, log.getParent, actions, hadoopConf)
             val fs = base.getFileSystem(hadoopConf)
-            if (chain.pin >= 0 && !HadoopStores.hasFolder(fs, log))
-              throw new FileNotFoundException(s"No such file or directory: $log")
+            val isGone = new FileNotFoundException(s"No such file or directory: $log")
+            if (HadoopStores.hasFolders(fs) && chain.pin >= 0 && !HadoopStores.hasFolder(fs, log))
+              throw isGone
             // In the last segment it is seen by who puts.
             def isEarlier = chain.segments.size > 1 &&
               new LogView(chain, log, fs).locate(name).isDefined
@@ -77,7 +78,11 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
               line
             }
             val bytes = CommitFile.bytesOf(noted.asJava)
-            try CommitFile.create(staged, path, bytes, hadoopConf)
+            def create() = CommitFile.create(staged, path, bytes, hadoopConf)
+            try
+              // Nothing has to be there before a file on S3; that of a statement that fails is deleted.
+              if (HadoopStores.hasFolders(fs) || chain.pin < 0) create()
+              else if (!staging.atOnce.both(create(), HadoopStores.hasLog(fs, log))._2) throw isGone
             catch {
               case unclear: CommitFile.Unclear =>
                 staging.doubt(unclear)

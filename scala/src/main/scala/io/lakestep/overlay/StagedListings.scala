@@ -21,11 +21,24 @@ private[overlay] final class StagedListings {
   /** By table: the pin, the name that the listing began at, and what it showed. */
   private var below = Map.empty[String, (Long, String, Vector[FileStatus])]
 
+  /** Tables whose listing has told somebody something. */
+  private var asked = Set.empty[String]
+
+  /** Tables that were found as they were pinned, since they were listed. */
+  private var confirmed = Set.empty[String]
+
   def clear(): Unit = {
     epoch += 1
     staged = Map.empty
     below = Map.empty
+    confirmed = Set.empty
   }
+
+  def confirm(table: String): Unit = confirmed += table
+
+  def isConfirmed(table: String): Boolean = confirmed(table)
+
+  def forgetConfirmed(): Unit = confirmed = Set.empty
 
   /** Versions above this one are taken back. */
   def cutBack(table: String, keep: Long): Unit = {
@@ -39,20 +52,32 @@ private[overlay] final class StagedListings {
   def status(table: String, version: Long): Option[FileStatus] =
     staged.get(table).flatMap(_.get(version))
 
-  def sawBelow(table: String, pin: Long, from: String, found: Vector[FileStatus]): Unit =
+  def sawBelow(table: String, pin: Long, from: String, found: Vector[FileStatus]): Unit = {
+    confirmed -= table
+    asked += table
     if (found.nonEmpty && found.size <= StagedListings.MostFiles)
       below = below.updated(table, (pin, from, found))
+  }
 
-  def forgetBelow(table: String): Unit = {
+  def listedAhead(table: String): Unit = asked -= table
+
+  /** @return the name that the listing began at, if it was asked for */
+  def forgetBelow(table: String): Option[String] = {
     epoch += 1
-    below = below - table
+    val from = below.get(table).map(_._2).filter(_ => asked(table))
+    below -= table
+    asked -= table
+    confirmed -= table
+    from
   }
 
   def hasListedBelow(table: String): Boolean = below.contains(table)
 
   def listedBelow(table: String, pin: Long, from: String): Option[Vector[FileStatus]] =
     below.get(table).collect {
-      case (`pin`, first, found) if first <= from => found.filter(_.getPath.getName >= from)
+      case (`pin`, first, found) if first <= from =>
+        asked += table
+        found.filter(_.getPath.getName >= from)
     }
 }
 

@@ -9,6 +9,7 @@ import org.apache.hadoop.fs.FileStatus
 
 import io.lakestep.Errors
 import io.lakestep.log.{Action, LogFileName, StagedEffect, TableLog}
+import io.lakestep.timeline.AtOnce
 
 /**
  * What an open transaction has staged: the last version of each table, and what its staged commits do.
@@ -39,6 +40,9 @@ final class Staging private (segment: String) {
 
   /** By table, the version of the commit that is no statement's. */
   private var others = Map.empty[String, Long]
+
+  /** How the store is asked for several things. */
+  @volatile private[overlay] var atOnce: AtOnce = AtOnce.OneByOne
 
   private val listings = new StagedListings
   private val times = new StagedTimes
@@ -127,8 +131,23 @@ final class Staging private (segment: String) {
     listings.clear()
   }
 
-  /** A statement begins that meets the table. */
-  def forgetBelow(table: String): Unit = synchronized(listings.forgetBelow(table))
+  /**
+   * A statement begins that meets the table.
+   *
+   * @return the name from which on it will list the log up to the pin, if one before did
+   */
+  def forgetBelow(table: String): Option[String] = synchronized(listings.forgetBelow(table))
+
+  /** The log up to the pin was listed before anybody has asked for it. */
+  private[overlay] def listedAhead(table: String): Unit = synchronized(listings.listedAhead(table))
+
+  /** The table was found as it was pinned, until it is listed again. */
+  def confirm(table: String): Unit = synchronized(listings.confirm(table))
+
+  def isConfirmed(table: String): Boolean = synchronized(remembers && listings.isConfirmed(table))
+
+  /** A command begins or ends. */
+  def forgetConfirmed(): Unit = synchronized(listings.forgetConfirmed())
 
   /** Tables may be pinned anew. */
   def forgetListings(): Unit = synchronized(listings.clear())
@@ -187,7 +206,10 @@ final class Staging private (segment: String) {
   /** Not all that is staged may be known here, or not by the path that is asked for. */
   def stopRemembering(): Unit = synchronized { isOwn = false }
 
-  private def own(): Unit = synchronized { isOwn = true }
+  private def own(all: AtOnce): Unit = synchronized {
+    isOwn = true
+    atOnce = all
+  }
 
   private def close(): Unit = synchronized {
     isClosed = true
@@ -222,9 +244,9 @@ object Staging {
   )
 
   /** As `of`, for the transaction that begins. */
-  def begin(segment: String): Staging = {
+  def begin(segment: String, atOnce: AtOnce): Staging = {
     val staging = of(segment)
-    staging.own()
+    staging.own(atOnce)
     staging
   }
 

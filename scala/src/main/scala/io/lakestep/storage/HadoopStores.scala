@@ -64,4 +64,7 @@ object HadoopStores {
   /** Whether there is a folder: on S3, where the names of its files say so, by one request. */
   def hasFolder(fs: FileSystem, folder: Path): Boolean =
     if (hasFolders(fs)) fs.exists(folder) else S3Store.hasFolder(fs, folder)
+
+  /** On S3, where a log is no folder: whether it has any commit or checkpoint, by one request. */
+  def hasLog(fs: FileSystem, log: Path): Boolean = S3Store.hasLog(fs, log)
 }

@@ -43,6 +43,28 @@ private[storage] object S3Listing {
     case _ => None
   }
 
+  /**
+   * Whether the folder has a file whose name begins with a digit, as those of a log do and nothing else
+   * in it, by one request; None where s3a cannot be asked so.
+   */
+  def hasNumbered(fs: FileSystem, folder: Path): Option[Boolean] = fs match {
+    case s3a: S3AFileSystem if !s3a.hasPathCapability(folder, Unordered) =>
+      val qualified = s3a.makeQualified(folder)
+      Using.resource(s3a.createSpan("op_exists", folder.toString, null)) { span =>
+        asked(s3a, qualified, Slash, span).flatMap { request =>
+          val client = s3a.getS3AInternals.getAmazonS3Client("Lakestep looks for a log")
+          val prefix = s"${s3a.pathToKey(qualified)}/"
+          // Behind what marks a folder; digits come before the names of folders in a log.
+          val first = request.maxKeys(1).startAfter(prefix).build()
+          val found = S3Object.retried(s3a, folder)(client.listObjectsV2(first))
+          val names = found.contents.asScala.map(_.key).map(_.stripPrefix(prefix))
+          // A server that knows no `start-after` may have shown the mark alone.
+          Option.unless(names.exists(_.isEmpty))(names.exists(_.head.isDigit))
+        }
+      }
+    case _ => None
+  }
+
   /** The files at any depth below a folder, a thousand a request; None where s3a cannot be asked so. */
   def below(fs: FileSystem, folder: Path): Option[Vector[Path]] = fs match {
     case s3a: S3AFileSystem =>

@@ -63,6 +63,12 @@ private[lakestep] object S3Store {
   def hasFolder(fs: FileSystem, folder: Path): Boolean =
     orElse(S3Listing.hasAny(fs, folder))(fs.exists(folder))
 
+  /** Whether a log has any commit or checkpoint, by one request where that can be had. */
+  def hasLog(fs: FileSystem, log: Path): Boolean =
+    orElse(S3Listing.hasNumbered(fs, log))(
+      fs.exists(log) && fs.listStatus(log).exists(_.getPath.getName.head.isDigit)
+    )
+
   /** A file whole, by one request; None where that cannot be had, or where it is longer. */
   def small(fs: FileSystem, file: Path, most: Int): Option[Array[Byte]] =
     ifAny(S3Object(fs, file, most))

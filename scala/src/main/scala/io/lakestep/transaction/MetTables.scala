@@ -3,13 +3,13 @@ package io.lakestep.transaction
 import scala.collection.mutable
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.{FileSystem, Path}
 import org.apache.spark.sql.catalyst.TableIdentifier
 
 import io.lakestep.LakestepException
 import io.lakestep.commit.{BegunTransaction, Database, Pin}
 import io.lakestep.log.TableRef
-import io.lakestep.overlay.{Chain, OverlayPath, Staging, StagingFolder}
+import io.lakestep.overlay.{Chain, LogView, OverlayPath, Staging, StagingFolder}
 import io.lakestep.storage.{CanonicalPath, HadoopStores, TemporaryFiles}
 
 /**
@@ -27,7 +27,7 @@ abstract class MetTables private[transaction] (
   /** By their folders; guarded by this object. */
   protected val tables: mutable.LinkedHashMap[String, TransactionTable] = mutable.LinkedHashMap()
 
-  protected val staging: Staging = Staging.begin(id)
+  protected val staging: Staging = Staging.begin(id, database.together)
 
   def begun: BegunTransaction
 
@@ -47,20 +47,25 @@ abstract class MetTables private[transaction] (
     synchronized {
       val canonical = CanonicalPath(base, conf)
       val known = tables.get(canonical.toString)
-      for (t <- known) {
-        staging.forgetBelow(canonical.toString)
-        checkStaged(t, conf)
-      }
+      known.foreach(meetAgain(_, canonical.getFileSystem(conf)))
       val table = known.orElse(touch(canonical, conf))
       for (t <- table; n <- name) t.call(n)
       table.map(_.overlay)
     }
 
-  private def checkStaged(table: TransactionTable, conf: Configuration): Unit =
-    table.lastStaged.foreach { version =>
-      val file = StagingFolder.commit(table.base, id, version)
-      if (!file.getFileSystem(conf).exists(file)) throw ConflictErrors.tableGone(id, table)
+  /** Looks whether what was staged is there; where each request takes time, lists the log beside it. */
+  private def meetAgain(table: TransactionTable, fs: FileSystem): Unit = {
+    def checkStaged(): Unit = table.lastStaged.foreach { version =>
+      if (!HadoopStores.hasFile(fs, StagingFolder.commit(table.base, id, version)))
+        throw ConflictErrors.tableGone(id, table)
     }
+    staging.forgetBelow(table.base.toString).filterNot(_ => HadoopStores.hasFolders(fs)) match {
+      case Some(name) =>
+        database.together.both(checkStaged(), LogView.listAhead(table.overlay, fs, name))
+        ()
+      case None => checkStaged()
+    }
+  }
 
   /**
    * To be called when a statement has loaded the table, and before it reads any data.
@@ -69,8 +74,16 @@ abstract class MetTables private[transaction] (
    * loaded may be theirs.
    */
   def checkPinned(overlay: Path): Unit = table(overlay).foreach { touched =>
-    if (!database.isThere(touched.ref, touched.pinned)) throw ConflictErrors.tableGone(id, touched)
+    val name = touched.base.toString
+    if (!staging.isConfirmed(name)) {
+      if (!database.isThere(touched.ref, touched.pinned))
+        throw ConflictErrors.tableGone(id, touched)
+      if (isRunningStatement) staging.confirm(name)
+    }
   }
+
+  /** Whether this thread runs a command of the transaction. */
+  def isRunningStatement: Boolean
 
   /** The overlay of a table that a statement may make: as `overlayOf`, also where there is no log. */
   def overlayOfNew(base: Path, conf: Configuration): Path = synchronized {

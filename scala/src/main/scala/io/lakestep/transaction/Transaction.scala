@@ -207,8 +207,7 @@ final class Transaction(
   private[transaction] def ending[T](from: TransactionState)(body: => T): Option[T] =
     inTurn(Option.when(state == from)(body))
 
-  /** Whether this thread is inside a statement of the transaction. */
-  def isRunningStatement: Boolean = turn.isHeldByCurrentThread && depth > 0
+  override def isRunningStatement: Boolean = turn.isHeldByCurrentThread && depth > 0
 
   /** Whether this thread runs a statement, or is at COMMIT. */
   def isBusy: Boolean = turn.isHeldByCurrentThread
@@ -231,6 +230,7 @@ final class Transaction(
     }
     checkUsable()
     val before = savepoint(Map.empty)
+    staging.forgetConfirmed()
     depth += 1
     try {
       val result = readers.ofStatement(body)
@@ -248,7 +248,10 @@ final class Transaction(
         }
         failure.failed(cause)
         throw cause
-    } finally depth -= 1
+    } finally {
+      depth -= 1
+      staging.forgetConfirmed()
+    }
   }
 
   /**

@@ -322,31 +322,67 @@ final class NamesSuite extends AnyFunSuite {
     }
   }
 
-  test("a client that has just begun to drop a name is waited for") {
-    for (ends <- Seq(true, false)) {
+  /** A client, and how long it has waited; `gone` goes after half a second. */
+  private def waiting(s: NamedLake, gone: Seq[String]): (Database, () => Long) = {
+    var waitedMs = 0L
+    val db = s.lake.client(
+      CommitSteps.Silent,
+      options = Lake.Forgetful.copy(
+        catalogs = s.store.client(),
+        pause = { ms =>
+          waitedMs += ms
+          if (waitedMs > 500) gone.foreach(s.lake.store.delete)
+        }
+      )
+    )
+    (db, () => waitedMs)
+  }
+
+  private def makings(s: NamedLake): Vector[String] = {
+    val folder = s"${s.lake.root}/makings"
+    s.lake.store.list(folder, "").map(f => s"$folder/${f.name}")
+  }
+
+  for (ends <-
+      Seq(true, false);
+    isView <- Seq(true, false))
+    test(
+      s"who has just begun to drop a name is waited for, which ends: $ends, of a view: $isView"
+    ) {
       val s = new NamedLake
       val dying = s.client(observer = new CommitSteps {
         override def beforeNames(entry: CommitEntry): Unit = throw new Crash
       })
       intercept[Crash] { s.commit(dying, s.drop("A")); () }
-      val folder = s"${s.lake.root}/makings"
-      val first = s.lake.store.list(folder, "").map(f => s"$folder/${f.name}")
-      var waitedMs = 0L
-      val db = s.lake.client(
-        CommitSteps.Silent,
-        options = Lake.Forgetful.copy(
-          catalogs = s.store.client(),
-          pause = { ms =>
-            waitedMs += ms
-            if (ends && waitedMs > 500) first.foreach(s.lake.store.delete)
-          }
-        )
-      )
-      assert(isCommitted(s.commit(db, s.make("A", "B"))))
-      assert(s.store.names(s.key("A")).isManaged == ends)
-      assert(waitedMs == (if (ends) 600 else 2000))
+      val first = makings(s)
+      // Who helps waits, too; this one has given up.
+      s.lake.begin(s.client())
+      assert(makings(s) == first)
+      val (db, waited) = waiting(s, if (ends) first else Nil)
+      val view = NamedObject(NamedObject.View, None, Json.obj())
+      val made = if (isView) NameChange(s.key("A"), None, Some(view)) else s.make("A", "B")
+      assert(isCommitted(s.commit(db, made)))
+      if (!isView) assert(s.store.names(s.key("A")).isManaged == ends)
+      assert(waited() == (if (ends) 600 else 2000))
+      // Nobody is waited for twice.
+      assert(isCommitted(s.commit(db, NameChange(s.key("A"), s.store.names.get(s.key("A")), None))))
+      assert(waited() == (if (ends) 600 else 2000))
     }
-  }
+
+  for (ends <- Seq(true, false))
+    test(
+      s"who makes the names of an entry is waited for before another one helps; it ends: $ends"
+    ) {
+      val s = new NamedLake
+      val dying = s.client(observer = new CommitSteps {
+        override def beforeNames(entry: CommitEntry): Unit = throw new Crash
+      })
+      intercept[Crash] { s.rename(dying, "A", "C", "A"); () }
+      val (db, waited) = waiting(s, if (ends) makings(s) else Nil)
+      s.lake.begin(db)
+      assert(s.places == Map("C" -> "A", "B" -> "B"))
+      assert(waited() == (if (ends) 600 else 2000))
+    }
 
   test(
     "a table in the place of a view is external, if a client has begun to drop the view meanwhile"

@@ -5,6 +5,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.Json
 import io.lakestep.log.{LogFileName, StagedEffect}
+import io.lakestep.timeline.AtOnce
 
 class StagedListingsSuite extends AnyFunSuite {
 
@@ -13,7 +14,7 @@ class StagedListingsSuite extends AnyFunSuite {
 
   private def transaction(): Staging = {
     segments += 1
-    Staging.begin(s"listings$segments")
+    Staging.begin(s"listings$segments", AtOnce.OneByOne)
   }
 
   private def file(version: Long, sizeBytes: Long = 1): FileStatus =
@@ -80,6 +81,41 @@ class StagedListingsSuite extends AnyFunSuite {
     staging.forgetBelow(table)
     staging.sawBelow(asked, table, 4, LogFileName.commitName(2), found)
     assert(known(4, 3).isEmpty)
+  }
+
+  test("what a statement has asked of the log below the pin, the next one is told ahead") {
+    val staging = transaction()
+    val from = LogFileName.commitName(3)
+    def list(): Unit = staging.sawBelow(staging.epoch, table, 4, from, Vector(file(3), file(4)))
+    assert(staging.forgetBelow(table).isEmpty)
+    list()
+    assert(staging.forgetBelow(table).contains(from))
+    list()
+    staging.listedAhead(table)
+    // Nobody has asked.
+    assert(staging.forgetBelow(table).isEmpty)
+    list()
+    staging.listedAhead(table)
+    assert(staging.listedBelow(table, 4, LogFileName.commitName(4)).isDefined)
+    assert(staging.forgetBelow(table).contains(from))
+  }
+
+  test("a table that was found as it was pinned is looked at again once it is listed anew") {
+    val changes = Seq[Staging => Unit](
+      _.forgetBelow(table),
+      s => s.sawBelow(s.epoch, table, 4, LogFileName.commitName(4), Vector(file(4))),
+      _.forgetListings(),
+      _.forgetConfirmed(),
+      _.stopRemembering()
+    )
+    for (change <- changes) {
+      val staging = transaction()
+      assert(!staging.isConfirmed(table))
+      staging.confirm(table)
+      assert(staging.isConfirmed(table) && !staging.isConfirmed("file:/other"))
+      change(staging)
+      assert(!staging.isConfirmed(table))
+    }
   }
 
   test("an empty log is asked for again: it may be one that is being made anew") {
