@@ -6,7 +6,7 @@ import threading
 import pytest
 
 import lakestep
-from driver import TIMEOUT_S
+from driver import TIMEOUT_S, DriverError
 from kills import commit_steps
 from lake import Lake
 from process import Died
@@ -108,6 +108,22 @@ def test_five_killed_drivers_of_a_stream(drivers, tmp_path):
     feed.check()
     # How many depends on where those die that finish the entry of the one before.
     assert feed.replays > 0
+
+
+def test_two_drivers_run_the_same_stream(drivers, tmp_path):
+    """Spark ends the one that is too late with its own log, and Lakestep the one with its batch."""
+    feed = Feed(tmp_path, rows=6)
+    pair = drivers(2)
+    is_done = False
+    for _ in range(2 * len(feed.rows)):
+        running = [feed.start(driver) for driver in pair]
+        failures = [one.exception(TIMEOUT_S) for one in running]
+        assert all(isinstance(failure, DriverError | None) for failure in failures)
+        is_done = failures == [None, None]
+        if is_done:
+            break
+    assert is_done
+    feed.check()
 
 
 @pytest.mark.long

@@ -125,6 +125,36 @@ def test_a_name_that_somebody_else_takes_is_reported_and_stays_theirs(pair, sess
     assert "%20here" in path
 
 
+PLACE = "(v INT) USING delta LOCATION '{place}'"
+# The longest names that the metastore keeps, and statements that give longer ones.
+LONGEST = [f"CREATE SCHEMA {'s' * 128}", f"CREATE TABLE {'t' * 256} {PLACE}"]
+TOO_LONG = [
+    f"CREATE SCHEMA {'s' * 129}",
+    f"CREATE TABLE {'u' * 257} {PLACE}",
+    f"CREATE VIEW {'v' * 257} AS SELECT 1 AS v",
+    f"ALTER TABLE {'t' * 256} RENAME TO {'r' * 257}",
+]
+
+
+def test_a_name_that_the_metastore_has_no_room_for_is_refused_by_its_statement(sessions, tmp_path):
+    one, other = sessions
+    fill = [statement.format(place=tmp_path / "t") for statement in LONGEST]
+    one.sql("BEGIN", *fill)
+    for statement in TOO_LONG:
+        with pytest.raises(DriverError) as refused:
+            one.sql(statement.format(place=tmp_path / "u"))
+        assert refused.value.condition == "LAKESTEP_NAME_TOO_LONG", statement
+        assert refused.value.sql_state == "42622"
+    one.sql("COMMIT")
+    assert other.sql(f"SELECT count(*) FROM {'t' * 256}") == [[0]]
+    assert other.sql(f"SHOW TABLES IN {'s' * 128}") == []
+    # Without a transaction the metastore itself refuses them.
+    for statement in TOO_LONG:
+        with pytest.raises(DriverError):
+            one.sql(statement.format(place=tmp_path / "plain"))
+    one.sql(f"DROP SCHEMA {'s' * 128}", f"DROP TABLE {'t' * 256}")
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("reads", [6, 60])
 def test_two_drivers_never_see_one_table_under_both_names_or_a_name_missing(

@@ -411,6 +411,25 @@ def test_what_a_dead_driver_left_on_s3_is_finished_by_another(s3, s3_drivers, po
     assert [s3.rows(path) for path in tables] == [table[:1] for table in expected]
 
 
+def test_what_a_commit_without_an_answer_has_made_is_there_when_it_lands_late(pool):
+    with S3() as server:
+        tables = [server.table(f"late/t{i}") for i in range(2)]
+        soon = {"spark.hadoop.fs.s3a.attempts.maximum": "1", "spark.hadoop.fs.s3a.retry.limit": "1"}
+        session = pool.start(server.driver_settings | soon).session(**root("late"))
+        inserts = each("INSERT INTO {} VALUES (3, 'late')", tables)
+        with server.losing(r"/timeline/0{19}1\.json$"):
+            with pytest.raises(DriverError) as raised:
+                session.sql("BEGIN", *inserts, *each(UPDATE, tables), "COMMIT")
+            assert raised.value.main_condition == "LAKESTEP_OUTCOME_UNKNOWN"
+            assert raised.value.sql_state == "08007"
+            session.call("transactions:flush")
+            assert [server.rows(path) for path in tables] == [[OLD, OTHER]] * 2
+        other = pool.start(server.driver_settings).session(**root("late"))
+        other.sql("RECOVER")
+        expected = [[NEW, OTHER, (3, "late")]] * 2
+        assert rows(other, tables) == expected == [server.rows(path) for path in tables]
+
+
 @pytest.mark.parametrize(
     "every", [pytest.param(23, id="some"), pytest.param(1, id="all", marks=pytest.mark.long)]
 )

@@ -1,11 +1,14 @@
 """S3 on this machine: moto's server, and drivers and delta-rs that reach it."""
 
+import io
 import os
+import re
 import subprocess
 import threading
 import time
 import urllib.request
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import parse_qs
@@ -166,6 +169,8 @@ class S3(Bucket):
         self._latency_s = latency_ms / 1000
         # moto lists what another request of it deletes meanwhile, and fails.
         self._turn = threading.Lock()
+        self._lost: re.Pattern[str] | None = None
+        self._late: list[Callable[[], object]] = []
         app = self._noted(DomainDispatcherApplication(create_backend_app))
         self._server = make_server(
             "127.0.0.1",
@@ -182,6 +187,8 @@ class S3(Bucket):
             began_s = time.monotonic()
             self.starts.extend(parse_qs(environ.get("QUERY_STRING", "")).get("start-after", []))
             method, key = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+            if method == "PUT" and self._lost is not None and self._lost.search(key):
+                return self._lose(app, environ, start_response)
             lists = method == "GET" and key.strip("/") == BUCKET
             # To moto a condition and the put are two things.
             is_alone = lists or method in ("DELETE", "POST") or "HTTP_IF_NONE_MATCH" in environ
@@ -192,6 +199,29 @@ class S3(Bucket):
             return body
 
         return answer
+
+    @contextmanager
+    def losing(self, pattern):
+        """Answers every put of such a key by a failure. The first one lands at the end."""
+        self._lost = re.compile(pattern)
+        try:
+            yield
+        finally:
+            self._lost = None
+        self._late[0]()
+        self._late.clear()
+
+    def _lose(self, app, environ, start_response):
+        body = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
+
+        def land():
+            answers = []
+            list(app(environ | {"wsgi.input": io.BytesIO(body)}, lambda *a: answers.append(a[0])))
+            assert answers[0].startswith("200"), answers
+
+        self._late.append(land)
+        start_response("500 Internal Server Error", [("Content-Length", "0")])
+        return [b""]
 
     def __enter__(self):
         self._thread.start()

@@ -33,6 +33,8 @@ class StatementKind:
     fail: Callable
     # The feature without which plain Delta refuses it.
     table: str = "plain"
+    # Whether it is run on tables without that feature, too.
+    others: bool = True
 
 
 def sql(text):
@@ -347,6 +349,67 @@ KINDS = {
             "optimize_zorder",
             sql("OPTIMIZE {t} ZORDER BY (id, n)"),
             sql("OPTIMIZE {t} ZORDER BY (nothing)"),
+        ),
+        StatementKind(
+            "restore",
+            sql("RESTORE TABLE {t} TO VERSION AS OF 1"),
+            sql("RESTORE TABLE {t} TO VERSION AS OF 999"),
+        ),
+        StatementKind(
+            "reorg_purge",
+            sql("REORG TABLE {t} APPLY (PURGE)"),
+            sql("REORG TABLE {t} WHERE nothing = 1 APPLY (PURGE)"),
+            table="deletion_vectors",
+            others=False,
+        ),
+        StatementKind(
+            "sync_identity",
+            sql("ALTER TABLE {t} ALTER COLUMN k SYNC IDENTITY"),
+            sql("ALTER TABLE {t} ALTER COLUMN v SYNC IDENTITY"),
+            table="column_defaults",
+            others=False,
+        ),
+        StatementKind(
+            "insert_replace_on",
+            sql(
+                "INSERT INTO {t} AS t BY NAME REPLACE ON t.id = s.id (SELECT * FROM {source}) AS s"
+            ),
+            sql(
+                "INSERT INTO {t} AS t BY NAME REPLACE ON t.id = s.id "
+                "(SELECT id, part, " + STOP + " AS v, n FROM {t}) AS s"
+            ),
+        ),
+        StatementKind(
+            "insert_replace_using",
+            sql("INSERT INTO {t} BY NAME REPLACE USING (part) SELECT * FROM {source}"),
+            sql(
+                "INSERT INTO {t} BY NAME REPLACE USING (part) "
+                "SELECT id, part, " + STOP + " AS v, n FROM {t}"
+            ),
+            table="partitioned",
+        ),
+        StatementKind(
+            "write_replace_on",
+            *frame(
+                lambda s, t, f: (
+                    f.write.format("delta")
+                    .mode("overwrite")
+                    .option("replaceOn", "t.id = id - 40")
+                    .option("targetAlias", "t")
+                    .save(t.path)
+                )
+            ),
+        ),
+        StatementKind(
+            "write_replace_using",
+            *frame(
+                lambda s, t, f: (
+                    f.write.format("delta")
+                    .mode("overwrite")
+                    .option("replaceUsing", "part")
+                    .save(t.path)
+                )
+            ),
         ),
         StatementKind(
             "write_append",

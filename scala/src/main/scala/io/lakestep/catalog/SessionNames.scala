@@ -17,6 +17,7 @@ import org.apache.spark.sql.catalyst.catalog.{
 }
 import org.apache.spark.sql.catalyst.util.StringUtils
 import org.apache.spark.sql.delta.DeltaTableUtils
+import org.apache.spark.sql.internal.StaticSQLConf.CATALOG_IMPLEMENTATION
 import org.apache.spark.sql.types.StructType
 
 import io.lakestep.{Errors, LakestepConf}
@@ -98,8 +99,10 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
 
   override def createDatabase(schema: CatalogDatabase, ignoreIfExists: Boolean): Unit =
     in { n =>
-      if (n.schema(base, schema.name).isEmpty) change(n)(_.set(schema.name, Some(schema)))
-      else if (!ignoreIfExists)
+      if (n.schema(base, schema.name).isEmpty) {
+        refuseLong(schema.name, SessionNames.MostOfSchema)
+        change(n)(_.set(schema.name, Some(schema)))
+      } else if (!ignoreIfExists)
         throw new DatabaseAlreadyExistsException(schema.name)
     }(super.createDatabase(schema, ignoreIfExists))
 
@@ -157,6 +160,7 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
       requireDbExists(name.schema)
       if (n.table(base, name).isEmpty) {
         refuseOther(table)
+        refuseLong(name.name, SessionNames.MostOfTable)
         change(n)(_.set(name, Some(ofBase(table))))
       } else if (!ignoreIfExists) throw new TableAlreadyExistsException(name.schema, name.name)
     }(super.createTable(table, ignoreIfExists))
@@ -182,6 +186,7 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
       if (n.table(base, TableName(schema, to)).isDefined)
         throw new TableAlreadyExistsException(schema, to)
       refuseOther(there)
+      refuseLong(to, SessionNames.MostOfTable)
       val named = there.copy(identifier = TableIdentifier(to, Some(schema)))
       change(n)(_.set(TableName(schema, from), None).set(TableName(schema, to), Some(named)))
     }(super.renameTable(schema, from, to))
@@ -264,4 +269,16 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
         "statement" -> "Changing its name",
         "target" -> table.identifier.unquotedString
       )
+
+  /** What a metastore cannot keep could not be made after the outcome. */
+  private def refuseLong(name: String, most: Int): Unit =
+    if (name.length > most && session.conf.get(CATALOG_IMPLEMENTATION.key) == "hive")
+      throw Errors("LAKESTEP_NAME_TOO_LONG", "name" -> name, "most" -> most.toString)
+}
+
+private object SessionNames {
+
+  /** Characters of a column of Hive's metastore. Source: its `package.jdo`. */
+  val MostOfSchema = 128
+  val MostOfTable = 256
 }

@@ -59,7 +59,7 @@ class OverlayLogStore(configuration: Configuration) extends LogStore(configurati
           case LogFileName.Commit(version) =>
             val lines = checkOtherWriters(segment, log.getParent, actions, hadoopConf)
             val fs = base.getFileSystem(hadoopConf)
-            val isGone = new FileNotFoundException(s"No such file or directory: $log")
+            def isGone = new FileNotFoundException(s"No such file or directory: $log")
             if (HadoopStores.hasFolders(fs) && chain.pin >= 0 && !HadoopStores.hasFolder(fs, log))
               throw isGone
             // In the last segment it is seen by who puts.
