@@ -420,7 +420,7 @@ def test_what_a_commit_without_an_answer_has_made_is_there_when_it_lands_late(po
         with server.losing(r"/timeline/0{19}1\.json$"):
             with pytest.raises(DriverError) as raised:
                 session.sql("BEGIN", *inserts, *each(UPDATE, tables), "COMMIT")
-            assert raised.value.main_condition == "LAKESTEP_OUTCOME_UNKNOWN"
+            assert raised.value.main_condition == "LAKESTEP_TRANSACTION_STATE_UNKNOWN"
             assert raised.value.sql_state == "08007"
             session.call("transactions:flush")
             assert [server.rows(path) for path in tables] == [[OLD, OTHER]] * 2

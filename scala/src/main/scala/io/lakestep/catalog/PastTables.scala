@@ -1,10 +1,13 @@
 package io.lakestep.catalog
 
+import scala.collection.mutable
+import scala.util.Try
+
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.{AnalysisContext, NoSuchNamespaceException}
-import org.apache.spark.sql.catalyst.catalog.CatalogTableType
+import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType}
 import org.apache.spark.sql.delta.DeltaTableUtils
 import org.apache.spark.sql.delta.sources.DeltaSourceUtils
 
@@ -26,36 +29,126 @@ private[lakestep] final case class PastTable(
     version: Long,
     asked: Option[Seq[String]] = None)
 
-private[lakestep] object PastTables {
+/** The tables of one query in earlier versions of the database, all of a version at one point. */
+private[lakestep] final class PastTables(session: SparkSession) {
+  import PastTables.{at, begin, check, notFound, ofSessionCatalog}
+
+  private lazy val database = Databases.of(session)
+  private lazy val conf = session.sessionState.newHadoopConf()
+
+  private val begun = mutable.Map.empty[AsOf, BegunTransaction]
+  private val names = mutable.Map.empty[AsOf, TransactionNames]
+  private val pins = mutable.Map.empty[(AsOf, Path), Pin]
 
   /**
-   * What a query means by a table in an earlier version of the database.
+   * What the query means by a table.
    *
    * @param name as the query has it; `` delta.`path` `` for one without a name
-   * @param txn from `reading`, the same for all tables of a query
    *
-   * Conditions: LAKESTEP_NOT_THERE_AS_OF, LAKESTEP_NOT_A_TABLE.
+   * Conditions: LAKESTEP_AS_OF_NOT_FOUND, LAKESTEP_NOT_THERE_AS_OF, LAKESTEP_NOT_A_TABLE.
    */
-  def apply(session: SparkSession, name: Seq[String], txn: BegunTransaction): PastTable =
-    name match {
-      case Seq(format, path) if DeltaSourceUtils.isDeltaDataSourceName(format) =>
-        val (pin, place) = this.pin(session, txn, new Path(path))
-        at(pin, place).fold(PastTable(name, pin.version)) { kept =>
-          PastTable(kept, pin.version, asked = Some(name))
-        }
-      case _ => named(session, txn, name)
+  def apply(name: Seq[String], asOf: AsOf): PastTable = pathOf(name) match {
+    case Some(path) =>
+      val place = CanonicalPath(path, conf)
+      val pin = this.pin(place, asOf)
+      at(pin, place).fold(PastTable(name, pin.version)) { kept =>
+        PastTable(kept, pin.version, asked = Some(name))
+      }
+    case _ => named(name, asOf)
+  }
+
+  /**
+   * Looks for the versions of several tables at once; what cannot be found is told by `apply`.
+   *
+   * @param tables as of `apply`
+   */
+  def ahead(tables: Seq[(Seq[String], AsOf)]): Unit = {
+    val places = tables.distinct.flatMap { case (name, asOf) =>
+      Try {
+        reading(asOf)
+        val path = pathOf(name).orElse(stood(name, asOf).map(t => new Path(t.location)))
+        path.map(p => (asOf, CanonicalPath(p, conf)))
+      }.toOption.flatten
+    }.distinct
+    if (places.size > 1) database.together(places.toVector) { case (asOf, place) =>
+      Try(database.pinned(begun(asOf), BasePath.ref(place), notBelow = -1)).toOption
+    }.zip(places).foreach { case (pin, asked) => pin.foreach(pins.update(asked, _)) }
+  }
+
+  private def pathOf(name: Seq[String]): Option[Path] = name match {
+    case Seq(format, path) if DeltaSourceUtils.isDeltaDataSourceName(format) =>
+      Some(new Path(path))
+    case _ => None
+  }
+
+  private def reading(asOf: AsOf): BegunTransaction = begun.getOrElseUpdate(
+    asOf, {
+      asOf match {
+        case AsOf.Version(number) => check(session, number)
+        case _ => ()
+      }
+      val txn = begin(session, asOf)
+      check(session, txn.snapshot)
+      txn
+    }
+  )
+
+  private def pin(place: Path, asOf: AsOf): Pin = {
+    val txn = reading(asOf)
+    val pin = pins.getOrElseUpdate(
+      (asOf, place),
+      database.pinned(txn, BasePath.ref(place), notBelow = -1)
+    )
+    // Above its pin a transaction has versions of its own.
+    for {
+      open <- Transactions.open(session)
+      overlay <- open.overlayOf(place, conf)
+      if pin.version > OverlayPath.parse(overlay).chain.pin
+    } throw notFound(txn.snapshot, s"this transaction reads $place as it was before")
+    pin
+  }
+
+  private def called(identifier: TableIdentifier): TableName =
+    TableName.of(session.sessionState.catalog.qualifyIdentifier(identifier))
+
+  /** What a name of the session catalog stood for. */
+  private def stood(name: Seq[String], asOf: AsOf): Option[CatalogTable] =
+    ofSessionCatalog(session, name).flatMap { identifier =>
+      val txn = reading(asOf)
+      names.getOrElseUpdate(asOf, new TransactionNames(database.namesBefore(txn, _)))
+        .table(SparkInternals.metastore(session), called(identifier))
     }
 
-  /** What a query reads. Condition: LAKESTEP_AS_OF_NOT_FOUND. */
-  def reading(session: SparkSession, asOf: AsOf): BegunTransaction = {
-    asOf match {
-      case AsOf.Version(number) => check(session, number)
-      case _ => ()
+  private def named(name: Seq[String], asOf: AsOf): PastTable = {
+    def notThere(reason: String): LakestepException = Errors(
+      "LAKESTEP_NOT_THERE_AS_OF",
+      "table" -> name.mkString("."),
+      "version" -> reading(asOf).snapshot.toString,
+      "reason" -> reason
+    )
+    val identifier = ofSessionCatalog(session, name)
+      .getOrElse(throw notThere(s"it is not in ${SparkInternals.sessionCatalogName}"))
+    val table = stood(name, asOf).getOrElse(throw notThere("no table had this name then"))
+    if (table.tableType == CatalogTableType.VIEW)
+      throw notThere("it was a view; read its tables AS OF that version")
+    if (!DeltaTableUtils.isDeltaTable(table)) throw notThere("it was no Delta table")
+    val here = called(identifier)
+    val now =
+      Metastore.table(session.sessionState.catalog.externalCatalog, here.schema, here.name)
+    val isStill = now.exists(_.storage.locationUri.contains(table.location))
+    val place = CanonicalPath(new Path(table.location), conf)
+    val pin = this.pin(place, asOf)
+    val kept = at(pin, place)
+    if (isStill && kept.isEmpty) PastTable(name, pin.version)
+    else {
+      val full = Seq(SparkInternals.sessionCatalogName, here.schema, here.name)
+      val path = new Path(table.location).toString
+      PastTable(kept.getOrElse(Seq("delta", path)), pin.version, asked = Some(full))
     }
-    val txn = begin(session, asOf)
-    check(session, txn.snapshot)
-    txn
   }
+}
+
+private[lakestep] object PastTables {
 
   /**
    * The open transaction must read what is read of an earlier version.
@@ -87,59 +180,6 @@ private[lakestep] object PastTables {
   private def at(pin: Pin, place: Path): Option[Seq[String]] = pin.kept.map { _ =>
     val path = OverlayPath(Chain(pin.version, Vector.empty, pin.kept), place).toPath
     Seq("delta", path.toString)
-  }
-
-  private def pin(
-      session: SparkSession,
-      txn: BegunTransaction,
-      path: Path): (Pin, Path) = {
-    val conf = session.sessionState.newHadoopConf()
-    val place = CanonicalPath(path, conf)
-    val pin = Databases.of(session).pinned(txn, BasePath.ref(place), notBelow = -1)
-    // Above its pin a transaction has versions of its own.
-    for {
-      open <- Transactions.open(session)
-      overlay <- open.overlayOf(place, conf)
-      if pin.version > OverlayPath.parse(overlay).chain.pin
-    } throw notFound(txn.snapshot, s"this transaction reads $path as it was before")
-    (pin, place)
-  }
-
-  private def named(
-      session: SparkSession,
-      txn: BegunTransaction,
-      name: Seq[String]): PastTable = {
-    def notThere(reason: String): LakestepException = Errors(
-      "LAKESTEP_NOT_THERE_AS_OF",
-      "table" -> name.mkString("."),
-      "version" -> txn.snapshot.toString,
-      "reason" -> reason
-    )
-    val identifier = ofSessionCatalog(session, name)
-      .getOrElse(throw notThere(s"it is not in ${SparkInternals.sessionCatalogName}"))
-    val database = Databases.of(session)
-    val metastore = SparkInternals.metastore(session)
-    val called = TableName.of(session.sessionState.catalog.qualifyIdentifier(identifier))
-    def tableOf(names: TransactionNames) = names.table(metastore, called)
-    val stood = tableOf(new TransactionNames(database.namesBefore(txn, _)))
-      .getOrElse(throw notThere("no table had this name then"))
-    if (stood.tableType == CatalogTableType.VIEW)
-      throw notThere("it was a view; read its tables AS OF that version")
-    if (!DeltaTableUtils.isDeltaTable(stood)) throw notThere("it was no Delta table")
-    val path = new Path(stood.location)
-    val now = Metastore.table(
-      session.sessionState.catalog.externalCatalog,
-      called.schema,
-      called.name
-    )
-    val isStill = now.exists(_.storage.locationUri.contains(stood.location))
-    val (pin, place) = this.pin(session, txn, path)
-    val kept = at(pin, place)
-    if (isStill && kept.isEmpty) PastTable(name, pin.version)
-    else {
-      val full = Seq(SparkInternals.sessionCatalogName, called.schema, called.name)
-      PastTable(kept.getOrElse(Seq("delta", path.toString)), pin.version, asked = Some(full))
-    }
   }
 
   /** The name of a schema of the session catalog, in its letter case. Condition: SCHEMA_NOT_FOUND. */

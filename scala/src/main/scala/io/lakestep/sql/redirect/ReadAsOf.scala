@@ -1,6 +1,5 @@
 package io.lakestep.sql.redirect
 
-import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
@@ -16,7 +15,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 import io.lakestep.Errors
 import io.lakestep.catalog.PastTables
-import io.lakestep.commit.{AsOf, BegunTransaction}
+import io.lakestep.commit.AsOf
 
 /**
  * Reads tables in a version of the database: `t VERSION AS OF 'db:42'` or `'snapshot:eoy'`, `FOR SYSTEM_VERSION
@@ -26,40 +25,31 @@ final case class ReadAsOf(session: SparkSession) extends Rule[LogicalPlan] {
   import ReadAsOf._
 
   override def apply(plan: LogicalPlan): LogicalPlan = {
-    // All tables of one state at one point.
-    val begun = mutable.Map.empty[AsOf, BegunTransaction]
-    def reading(asOf: AsOf) = begun.getOrElseUpdate(asOf, PastTables.reading(session, asOf))
+    val past = new PastTables(session)
     AnalysisHelper.allowInvokingTransformsInAnalyzer {
+      past.ahead(plan.collectWithSubqueries {
+        case Asked(relation, asOf) if isTable(relation) => relation.multipartIdentifier -> asOf
+      })
       plan.transformDownWithSubqueries {
-        case travel: RelationTimeTravel =>
-          (travel.relation, travel.version.flatMap(AsOf.inQuery)) match {
-            case (relation: UnresolvedRelation, Some(asOf)) => at(relation, asOf, reading)
-            case _ => travel
-          }
-        case relation: UnresolvedRelation if option(relation.options).isDefined =>
-          val others = relation.options.asCaseSensitiveMap.asScala
-            .filterNot(_._1.equalsIgnoreCase(VersionOption))
-          at(
-            relation.copy(options = new CaseInsensitiveStringMap(others.asJava)),
-            AsOf.asked(option(relation.options).mkString),
-            reading
-          )
+        case Asked(relation, asOf) => at(relation, asOf, past)
         case source: UnresolvedDataSource
             if source.options.contains(VersionOption) &&
               DeltaSourceUtils.isDeltaDataSourceName(source.format) =>
           val path = onePath(source)
-          val txn = reading(AsOf.asked(source.options(VersionOption)))
-          val past = PastTables(session, Seq("delta", path), txn)
+          val table = past(Seq("delta", path), AsOf.asked(source.options(VersionOption)))
           val others = source.options.originalMap.filterNot { case (key, _) =>
             key.equalsIgnoreCase(VersionOption) || key.equalsIgnoreCase("path")
           }
           RedirectTables.done(source.copy(
-            paths = Seq(past.name.last),
-            options = CaseInsensitiveMap(others + ("versionAsOf" -> past.version.toString))
+            paths = Seq(table.name.last),
+            options = CaseInsensitiveMap(others + ("versionAsOf" -> table.version.toString))
           ))
       }
     }
   }
+
+  private def isTable(relation: UnresolvedRelation) = !relation.isStreaming &&
+    !session.sessionState.catalog.isTempView(relation.multipartIdentifier)
 
   private def onePath(source: UnresolvedDataSource): String = {
     def refuse(reason: String) = throw Errors(
@@ -79,7 +69,7 @@ final case class ReadAsOf(session: SparkSession) extends Rule[LogicalPlan] {
   private def at(
       relation: UnresolvedRelation,
       asOf: AsOf,
-      reading: AsOf => BegunTransaction): LogicalPlan =
+      tables: PastTables): LogicalPlan =
     if (relation.isStreaming)
       throw Errors(
         "LAKESTEP_AS_OF_NOT_FOUND",
@@ -90,7 +80,7 @@ final case class ReadAsOf(session: SparkSession) extends Rule[LogicalPlan] {
       // Spark says that it cannot.
       RelationTimeTravel(relation, None, Some(asOf.toString))
     else {
-      val past = PastTables(session, relation.multipartIdentifier, reading(asOf))
+      val past = tables(relation.multipartIdentifier, asOf)
       val travel = RelationTimeTravel(
         relation.copy(multipartIdentifier = past.name),
         None,
@@ -108,4 +98,23 @@ object ReadAsOf {
   val VersionOption = "lakestepVersion"
 
   private def option(options: CaseInsensitiveStringMap) = Option(options.get(VersionOption))
+
+  /** A table that is asked for in a version of the database. */
+  private object Asked {
+    def unapply(plan: LogicalPlan): Option[(UnresolvedRelation, AsOf)] = plan match {
+      case travel: RelationTimeTravel =>
+        for {
+          relation <- Some(travel.relation).collect { case r: UnresolvedRelation => r }
+          asOf <- travel.version.flatMap(AsOf.inQuery)
+        } yield relation -> asOf
+      case relation: UnresolvedRelation =>
+        option(relation.options).map { version =>
+          val others = relation.options.asCaseSensitiveMap.asScala
+            .filterNot(_._1.equalsIgnoreCase(VersionOption))
+          val plain = new CaseInsensitiveStringMap(others.asJava)
+          relation.copy(options = plain) -> AsOf.asked(version)
+        }
+      case _ => None
+    }
+  }
 }
