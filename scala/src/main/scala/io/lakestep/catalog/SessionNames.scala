@@ -280,5 +280,7 @@ private object SessionNames {
 
   /** Characters of a column of Hive's metastore. Source: its `package.jdo`. */
   val MostOfSchema = 128
-  val MostOfTable = 256
+
+  /** Beside `-__PLACEHOLDER__`: Spark lets Hive make a folder of that name, of 255 bytes at most. */
+  val MostOfTable = 239
 }
