@@ -121,26 +121,25 @@ private[commit] final class LateNames(
 
   /**
    * Managed tables and schemas that these entries make, and that others may be about to drop. Waits for
-   * whoever has just begun with any of their names, and would change it after this client.
+   * whoever has just begun with a name that they give, and would change it after this client.
    */
   private def dropped(entries: Vector[CommitEntry], mine: Set[Making]): Set[NameKey] = {
-    val names = entries.flatMap(_.names).groupBy(_.key)
+    val gives = entries.flatMap(_.names).groupBy(_.key).filter(_._2.exists(_.after.isDefined))
     val seen = TrieMap.empty[Long, EntryStatus]
 
     // Who puts right what an entry has made may drop any of its names.
     def drops(making: Making, change: NameChange) =
-      names.contains(change.key) && (change.drops || !entries.exists(_.number == making.number))
+      gives.contains(change.key) && (change.drops || !entries.exists(_.number == making.number))
 
-    val found = waited { () =>
-      for {
-        (making, time) <- others(mine)
-        status = seen.getOrElseUpdate(making.number, timeline.status(making.number))
-        change <- status.names if drops(making, change)
-      } yield (making, time, change.key)
-    }
+    def find() = for {
+      (making, time) <- others(mine)
+      status = seen.getOrElseUpdate(making.number, timeline.status(making.number))
+      change <- status.names if drops(making, change)
+    } yield (making, time, change.key)
+    val found = if (gives.isEmpty) Vector.empty else waited(() => find())
     def isAtRisk(made: NamedObject) = made.isManaged || made.kind == NamedObject.Schema
     if (safeguards.detachesNames)
-      found.map(_._3).filter(names(_).exists(_.after.exists(isAtRisk))).toSet
+      found.map(_._3).filter(gives(_).exists(_.after.exists(isAtRisk))).toSet
     else Set.empty
   }
 
