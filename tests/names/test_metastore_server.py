@@ -127,11 +127,15 @@ def test_a_name_that_somebody_else_takes_is_reported_and_stays_theirs(pair, sess
 
 PLACE = "(v INT) USING delta LOCATION '{place}'"
 # The longest names that the metastore keeps, and statements that give longer ones.
-LONGEST = [f"CREATE SCHEMA {'s' * 128}", f"CREATE TABLE {'t' * 239} {PLACE}"]
+LONGEST = [
+    f"CREATE SCHEMA {'s' * 128}",
+    f"CREATE TABLE {'t' * 239} {PLACE}",
+    f"CREATE VIEW {'w' * 256} AS SELECT 1 AS v",
+]
 TOO_LONG = [
     f"CREATE SCHEMA {'s' * 129}",
     f"CREATE TABLE {'u' * 240} {PLACE}",
-    f"CREATE VIEW {'v' * 240} AS SELECT 1 AS v",
+    f"CREATE VIEW {'v' * 257} AS SELECT 1 AS v",
     f"ALTER TABLE {'t' * 239} RENAME TO {'r' * 240}",
 ]
 
@@ -146,13 +150,13 @@ def test_a_name_that_the_metastore_has_no_room_for_is_refused_by_its_statement(s
         assert refused.value.condition == "LAKESTEP_NAME_TOO_LONG", statement
         assert refused.value.sql_state == "42622"
     one.sql("COMMIT")
-    assert look(other, "default") == {"t" * 239: []}
+    assert look(other, "default") == {"t" * 239: [], "w" * 256: [1]}
     assert look(other, "s" * 128) == {}
-    # Without a transaction the metastore refuses these; names of 256 it would give only to others.
-    for statement in TOO_LONG[:2]:
+    # Without a transaction the metastore refuses these; RENAME would give tables names of 256.
+    for statement in TOO_LONG[:3]:
         with pytest.raises(DriverError):
             one.sql(statement.format(place=tmp_path / "plain"))
-    one.sql(f"DROP SCHEMA {'s' * 128}", f"DROP TABLE {'t' * 239}")
+    one.sql(f"DROP SCHEMA {'s' * 128}", f"DROP TABLE {'t' * 239}", f"DROP VIEW {'w' * 256}")
 
 
 @pytest.mark.long

@@ -250,6 +250,18 @@ def test_the_past_of_tables_on_s3_is_kept_read_and_brought_back(s3, s3_drivers):
     session.sql("DROP SNAPSHOT kept")
 
 
+def test_a_log_may_hold_files_of_others(s3, s3_drivers):
+    """Some writers leave such a file before the first commit, in the order of names."""
+    path = s3.table("others/t")
+    s3.put("others/t/_delta_log/.s3-optimization-0", b"")
+    s3.put("others/t/_delta_log/_others/file", b"")
+    session = s3_drivers[0].session(**root("others"))
+    session.sql("BEGIN", *each(UPDATE, [path]), *each("DELETE FROM {} WHERE id = 2", [path]))
+    assert rows(session, [path]) == [[NEW]]
+    session.sql("COMMIT")
+    assert s3.rows(path) == [NEW]
+
+
 def test_one_table_by_s3_and_by_s3a_is_one_table(s3, s3_drivers):
     path = s3.table("alias/t")
     alias = path.replace("s3a://", "s3://")

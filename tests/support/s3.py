@@ -119,15 +119,22 @@ class Bucket:
     def append(self, path, row):
         append(rs(path), row, storage_options=self.storage_options)
 
-    def remove(self, path):
-        """Delete the folder of a table, as DROP of a managed table does."""
-        client = boto3.client(
+    @property
+    def _client(self):
+        return boto3.client(
             "s3",
             endpoint_url=self.url,
             region_name="us-east-1",
             aws_access_key_id=self._access,
             aws_secret_access_key=self._secret,
         )
+
+    def put(self, key, body):
+        self._client.put_object(Bucket=BUCKET, Key=key, Body=body)
+
+    def remove(self, path):
+        """Delete the folder of a table, as DROP of a managed table does."""
+        client = self._client
         prefix = path.removeprefix(f"s3a://{BUCKET}/") + "/"
         found = client.list_objects_v2(Bucket=BUCKET, Prefix=prefix)["Contents"]
         keys = [{"Key": each["Key"]} for each in found]

@@ -160,7 +160,7 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
       requireDbExists(name.schema)
       if (n.table(base, name).isEmpty) {
         refuseOther(table)
-        refuseLong(name.name, SessionNames.MostOfTable)
+        refuseLong(name.name, SessionNames.mostOf(table))
         change(n)(_.set(name, Some(ofBase(table))))
       } else if (!ignoreIfExists) throw new TableAlreadyExistsException(name.schema, name.name)
     }(super.createTable(table, ignoreIfExists))
@@ -186,7 +186,7 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
       if (n.table(base, TableName(schema, to)).isDefined)
         throw new TableAlreadyExistsException(schema, to)
       refuseOther(there)
-      refuseLong(to, SessionNames.MostOfTable)
+      refuseLong(to, SessionNames.mostOf(there))
       val named = there.copy(identifier = TableIdentifier(to, Some(schema)))
       change(n)(_.set(TableName(schema, from), None).set(TableName(schema, to), Some(named)))
     }(super.renameTable(schema, from, to))
@@ -281,6 +281,10 @@ private object SessionNames {
   /** Characters of a column of Hive's metastore. Source: its `package.jdo`. */
   val MostOfSchema = 128
 
-  /** Beside `-__PLACEHOLDER__`: Spark lets Hive make a folder of that name, of 255 bytes at most. */
-  val MostOfTable = 239
+  /**
+   * Spark lets Hive make a folder for each table, whose name has `-__PLACEHOLDER__` after that of the table, and
+   * 255 bytes at most.
+   */
+  def mostOf(table: CatalogTable): Int =
+    if (table.tableType == CatalogTableType.VIEW) 256 else 239
 }

@@ -150,10 +150,8 @@ private[commit] final class LateNames(
       val found = find()
       val young = found.filter(_._2 > clock.nowMs() - YoungMs).map(_._1).filterNot(silent)
       if (young.isEmpty) found
-      else if (patienceMs > 0) {
-        options.pause(StepMs)
-        ask(patienceMs - StepMs)
-      } else {
+      else if (patienceMs > 0 && hasPaused()) ask(patienceMs - StepMs)
+      else {
         silent ++= young
         found
       }
@@ -161,13 +159,24 @@ private[commit] final class LateNames(
     ask(WaitedMs)
   }
 
+  /** Not where the thread is interrupted: what is committed is committed. */
+  private def hasPaused(): Boolean =
+    try {
+      options.pause(StepMs)
+      true
+    } catch {
+      case _: InterruptedException =>
+        Thread.currentThread.interrupt()
+        false
+    }
+
   /**
    * Waits for others who have just begun to make names of an entry. Of two at work on the same names one
    * may change them when the other has made them, and later entries have been made since.
    */
-  def letFinish(number: Long): Unit = {
+  def letFinish(number: Long, own: Set[Making]): Unit = {
     waited { () =>
-      for ((making, time) <- others(failed.values.toSet) if making.number == number)
+      for ((making, time) <- others(own ++ failed.values) if making.number == number)
         yield (making, time, ())
     }
     ()

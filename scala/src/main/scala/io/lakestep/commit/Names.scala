@@ -188,7 +188,9 @@ private[commit] final class Names(env: Environment, late: LateNames) {
   }
 
   /** None over the names of an earlier one that is not made. Gives what is left. */
-  private def makeAll(entries: Map[Long, Vector[NameChange]]): Vector[NameChange] =
+  private def makeAll(
+      entries: Map[Long, Vector[NameChange]],
+      own: Set[Making] = Set.empty): Vector[NameChange] =
     entries.toVector.sortBy(_._1).foldLeft(Vector.empty[NameChange]) {
       case (left, (number, changes)) =>
         def isFree = !changes.exists(c => left.exists(_.key.meets(c.key)))
@@ -196,7 +198,7 @@ private[commit] final class Names(env: Environment, late: LateNames) {
           metastores(changes).exists(options.catalogs.has(_)))
           for (status <- trying(_ => ())(timeline.status(number))) status.entry match {
             case entry: CommitEntry if !isMade(entry) =>
-              trying(_ => ())(late.letFinish(number))
+              trying(_ => ())(late.letFinish(number, own))
               make(entry, status.hash)
             case _ =>
           }
@@ -210,7 +212,7 @@ private[commit] final class Names(env: Environment, late: LateNames) {
    * @param own MAKINGs of who calls this, which wait for it
    */
   def apply(entry: CommitEntry, hash: String, own: Set[Making] = Set.empty): Unit =
-    if (entry.names.nonEmpty && isNext(entry)) make(entry, hash, own)
+    if (entry.names.nonEmpty && isNext(entry, own)) make(entry, hash, own)
 
   private def make(entry: CommitEntry, hash: String, own: Set[Making] = Set.empty): Unit = {
     // What is not known to be ours now may seem to be, once it answers.
@@ -265,13 +267,17 @@ private[commit] final class Names(env: Environment, late: LateNames) {
    * Whether earlier entries over its names are made, which this tries. Of those above its snapshot none
    * is over its names.
    */
-  private def isNext(entry: CommitEntry): Boolean = !safeguards.makesNamesInOrder || {
-    def isKnown = timeline.known.finished >= entry.transaction.snapshot
-    if (!isKnown) quietly(entry)(timeline.refresh())
-    val earlier = timeline.known.snapshot.names.unapplied.filter(_._1 < entry.number)
-    isKnown &&
-    (!earlier.exists(_._2.exists(isOver(entry, _))) || !makeAll(earlier).exists(isOver(entry, _)))
-  }
+  private def isNext(entry: CommitEntry, own: Set[Making]): Boolean =
+    !safeguards.makesNamesInOrder || {
+      def isKnown = timeline.known.finished >= entry.transaction.snapshot
+      if (!isKnown) quietly(entry)(timeline.refresh())
+      val earlier = timeline.known.snapshot.names.unapplied.filter(_._1 < entry.number)
+      isKnown &&
+      (!earlier.exists(_._2.exists(isOver(entry, _))) || !makeAll(
+        earlier,
+        own
+      ).exists(isOver(entry, _)))
+    }
 
   private def isOver(entry: CommitEntry, change: NameChange) =
     entry.names.exists(_.key.meets(change.key))

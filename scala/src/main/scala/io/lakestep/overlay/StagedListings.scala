@@ -36,6 +36,8 @@ private[overlay] final class StagedListings {
 
   def confirm(table: String): Unit = confirmed += table
 
+  def doubt(table: String): Unit = confirmed -= table
+
   def isConfirmed(table: String): Boolean = confirmed(table)
 
   def forgetConfirmed(): Unit = confirmed = Set.empty
@@ -53,7 +55,6 @@ private[overlay] final class StagedListings {
     staged.get(table).flatMap(_.get(version))
 
   def sawBelow(table: String, pin: Long, from: String, found: Vector[FileStatus]): Unit = {
-    confirmed -= table
     asked += table
     if (found.nonEmpty && found.size <= StagedListings.MostFiles)
       below = below.updated(table, (pin, from, found))

@@ -141,8 +141,14 @@ final class Staging private (segment: String) {
   /** The log up to the pin was listed before anybody has asked for it. */
   private[overlay] def listedAhead(table: String): Unit = synchronized(listings.listedAhead(table))
 
-  /** The table was found as it was pinned, until it is listed again. */
-  def confirm(table: String): Unit = synchronized(listings.confirm(table))
+  /**
+   * The command that runs has found the table as it was pinned, and need not look again until it is listed.
+   *
+   * @param asked the epoch before it looked
+   */
+  def confirm(asked: Long, table: String): Unit = synchronized {
+    if (remembers && asked == listings.epoch) listings.confirm(table)
+  }
 
   def isConfirmed(table: String): Boolean = synchronized(remembers && listings.isConfirmed(table))
 
@@ -155,7 +161,7 @@ final class Staging private (segment: String) {
   private def remembers: Boolean = isOwn && !isClosed && doubted.isEmpty
 
   /** To be asked before the store is; what it says then is learnt only if nothing was taken back. */
-  private[overlay] def epoch: Long = synchronized(listings.epoch)
+  private[lakestep] def epoch: Long = synchronized(listings.epoch)
 
   private[overlay] def saw(
       asked: Long,
@@ -170,6 +176,7 @@ final class Staging private (segment: String) {
       pin: Long,
       from: String,
       found: Vector[FileStatus]): Unit = synchronized {
+    listings.doubt(table)
     if (remembers && asked == listings.epoch) listings.sawBelow(table, pin, from, found)
   }
 

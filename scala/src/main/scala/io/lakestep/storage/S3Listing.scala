@@ -44,8 +44,8 @@ private[storage] object S3Listing {
   }
 
   /**
-   * Whether the folder has a file whose name begins with a digit, as those of a log do and nothing else
-   * in it, by one request; None where s3a cannot be asked so.
+   * Whether the folder has a file whose name begins with a digit, as commits and checkpoints do, and nothing
+   * else in a log, by one request; None where s3a, or the server, cannot be asked so.
    */
   def hasNumbered(fs: FileSystem, folder: Path): Option[Boolean] = fs match {
     case s3a: S3AFileSystem if !s3a.hasPathCapability(folder, Unordered) =>
@@ -54,12 +54,12 @@ private[storage] object S3Listing {
         asked(s3a, qualified, Slash, span).flatMap { request =>
           val client = s3a.getS3AInternals.getAmazonS3Client("Lakestep looks for a log")
           val prefix = s"${s3a.pathToKey(qualified)}/"
-          // Behind what marks a folder; digits come before the names of folders in a log.
-          val first = request.maxKeys(1).startAfter(prefix).build()
+          // In the order of names a slash, which is in none, stands between dots and digits.
+          val first = request.maxKeys(1).startAfter(prefix + Slash).build()
           val found = S3Object.retried(s3a, folder)(client.listObjectsV2(first))
-          val names = found.contents.asScala.map(_.key).map(_.stripPrefix(prefix))
-          // A server that knows no `start-after` may have shown the mark alone.
-          Option.unless(names.exists(_.isEmpty))(names.exists(_.head.isDigit))
+          val names = found.contents.asScala.map(_.key.stripPrefix(prefix))
+          // A server that knows no `start-after` has shown what comes before.
+          Option.unless(names.exists(_ < "0"))(names.exists(_.head.isDigit))
         }
       }
     case _ => None

@@ -66,7 +66,7 @@ private[lakestep] object S3Store {
   /** Whether a log has any commit or checkpoint, by one request where that can be had. */
   def hasLog(fs: FileSystem, log: Path): Boolean =
     orElse(S3Listing.hasNumbered(fs, log))(
-      fs.exists(log) && fs.listStatus(log).exists(_.getPath.getName.head.isDigit)
+      fs.exists(log) && fs.listStatus(log).exists(s => s.isFile && s.getPath.getName.head.isDigit)
     )
 
   /** A file whole, by one request; None where that cannot be had, or where it is longer. */

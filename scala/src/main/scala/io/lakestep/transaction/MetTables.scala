@@ -1,6 +1,8 @@
 package io.lakestep.transaction
 
 import scala.collection.mutable
+import scala.util.Try
+import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileSystem, Path}
@@ -75,10 +77,26 @@ abstract class MetTables private[transaction] (
    */
   def checkPinned(overlay: Path): Unit = table(overlay).foreach { touched =>
     val name = touched.base.toString
-    if (!staging.isConfirmed(name)) {
+    if (!isRunningStatement || !staging.isConfirmed(name)) {
+      val asked = staging.epoch
       if (!database.isThere(touched.ref, touched.pinned))
         throw ConflictErrors.tableGone(id, touched)
-      if (isRunningStatement) staging.confirm(name)
+      if (isRunningStatement) staging.confirm(asked, name)
+    }
+  }
+
+  /** Why a command failed: a table that it looked at once may have been made anew, and its files be gone. */
+  protected def explained(failure: Throwable): Throwable = {
+    def isGone(table: TransactionTable) = staging.isConfirmed(table.base.toString) &&
+      Try(!database.isThere(table.ref, table.pinned)).getOrElse(false)
+    failure match {
+      case e @ NonFatal(_) if !e.isInstanceOf[LakestepException] =>
+        touched.find(isGone).fold(e) { table =>
+          val gone = ConflictErrors.tableGone(id, table)
+          gone.addSuppressed(e)
+          gone
+        }
+      case other => other
     }
   }
 

@@ -239,14 +239,15 @@ final class Transaction(
       staged.foreach { case (table, _, last) => table.hasStaged(last) }
       result
     } catch {
-      case cause: Throwable =>
+      case failure: Throwable =>
+        val cause = explained(failure)
         try rollbackTo(before, keepPins = true, keepReads = true, forget)
         catch {
           case undo: Throwable =>
             staging.doubt(undo)
             cause.addSuppressed(undo)
         }
-        failure.failed(cause)
+        this.failure.failed(cause)
         throw cause
     } finally {
       depth -= 1

@@ -121,7 +121,8 @@ private[commit] final class NamedLake {
       safeguards: Safeguards = Safeguards.all,
       interval: Int = 64): Database = lake.client(
     observer,
-    options = Lake.Forgetful.copy(catalogs = catalogs, checkpointInterval = interval),
+    options =
+      Lake.Forgetful.copy(catalogs = catalogs, checkpointInterval = interval, pause = _ => ()),
     safeguards = safeguards
   )
 

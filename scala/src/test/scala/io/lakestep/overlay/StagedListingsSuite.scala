@@ -111,9 +111,14 @@ class StagedListingsSuite extends AnyFunSuite {
     for (change <- changes) {
       val staging = transaction()
       assert(!staging.isConfirmed(table))
-      staging.confirm(table)
+      staging.confirm(staging.epoch, table)
       assert(staging.isConfirmed(table) && !staging.isConfirmed("file:/other"))
+      val asked = staging.epoch
       change(staging)
+      assert(!staging.isConfirmed(table))
+      // Another thread has met the table while this one looked.
+      staging.forgetBelow("file:/other")
+      staging.confirm(asked, table)
       assert(!staging.isConfirmed(table))
     }
   }
