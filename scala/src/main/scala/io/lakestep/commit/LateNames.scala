@@ -124,7 +124,9 @@ private[commit] final class LateNames(
    * whoever has just begun with a name that they give, and would change it after this client.
    */
   private def dropped(entries: Vector[CommitEntry], mine: Set[Making]): Set[NameKey] = {
-    val gives = entries.flatMap(_.names).groupBy(_.key).filter(_._2.exists(_.after.isDefined))
+    def isAtRisk(made: NamedObject) = made.isManaged || made.kind == NamedObject.Schema
+    def counts(made: NamedObject) = safeguards.waitsForNames || isAtRisk(made)
+    val gives = entries.flatMap(_.names).groupBy(_.key).filter(_._2.exists(_.after.exists(counts)))
     val seen = TrieMap.empty[Long, EntryStatus]
 
     // Who puts right what an entry has made may drop any of its names.
@@ -137,7 +139,6 @@ private[commit] final class LateNames(
       change <- status.names if drops(making, change)
     } yield (making, time, change.key)
     val found = if (gives.isEmpty) Vector.empty else waited(() => find())
-    def isAtRisk(made: NamedObject) = made.isManaged || made.kind == NamedObject.Schema
     if (safeguards.detachesNames)
       found.map(_._3).filter(gives(_).exists(_.after.exists(isAtRisk))).toSet
     else Set.empty
@@ -174,7 +175,7 @@ private[commit] final class LateNames(
    * Waits for others who have just begun to make names of an entry. Of two at work on the same names one
    * may change them when the other has made them, and later entries have been made since.
    */
-  def letFinish(number: Long, own: Set[Making]): Unit = {
+  def letFinish(number: Long, own: Set[Making]): Unit = if (safeguards.waitsForNames) {
     waited { () =>
       for ((making, time) <- others(own ++ failed.values) if making.number == number)
         yield (making, time, ())

@@ -47,6 +47,8 @@ package io.lakestep.commit
  * @param detachesNames making tables external whose names a late client may be about to drop: the metastore
  *   deletes their data
  * @param detachesAgain the same for the place of a view, once that is dropped: the metastore moves their data
+ * @param waitsForNames waiting for others who have just begun to make the same names: nothing but that it is seldom
+ *   needed to put them right; what does that is tested without
  * @param looksForMade looking before the order point for a table that somebody else has made since:
  *   an ordered entry aborts needlessly
  * @param readsVersionZero reading whose version 0 stands where a table is to be made: that of somebody
@@ -87,7 +89,8 @@ private[lakestep] final case class Safeguards(
     makesWhatIsOpen: Boolean = true,
     distrustsNames: Boolean = true,
     detachesNames: Boolean = true,
-    detachesAgain: Boolean = true)
+    detachesAgain: Boolean = true,
+    waitsForNames: Boolean = true)
 
 private[lakestep] object Safeguards {
   val all: Safeguards = Safeguards()

@@ -129,7 +129,7 @@ object PlantedFault {
     ),
     without("W38 no look for who has applied a batch", "BATCH")(_.copy(checksBatches = false)),
     without("W39 what a late client has left is taken for what a name stands for", "NAMES")(
-      _.copy(distrustsNames = false)
+      _.copy(distrustsNames = false, waitsForNames = false)
     )
   )
 }
