@@ -71,7 +71,7 @@ private[lakestep] final class PastTables(session: SparkSession) {
       }.toOption.flatten
     }.distinct
     if (places.size > 1) database.together(places.toVector) { case (asOf, place) =>
-      Try(database.pinned(begun(asOf), BasePath.ref(place), notBelow = -1)).toOption
+      Try(found(begun(asOf), place)).toOption
     }.zip(places).foreach { case (pin, asked) => pin.foreach(pins.update(asked, _)) }
   }
 
@@ -95,10 +95,7 @@ private[lakestep] final class PastTables(session: SparkSession) {
 
   private def pin(place: Path, asOf: AsOf): Pin = {
     val txn = reading(asOf)
-    val pin = pins.getOrElseUpdate(
-      (asOf, place),
-      database.pinned(txn, BasePath.ref(place), notBelow = -1)
-    )
+    val pin = pins.getOrElseUpdate((asOf, place), found(txn, place))
     // Above its pin a transaction has versions of its own.
     for {
       open <- Transactions.open(session)
@@ -107,6 +104,9 @@ private[lakestep] final class PastTables(session: SparkSession) {
     } throw notFound(txn.snapshot, s"this transaction reads $place as it was before")
     pin
   }
+
+  private def found(txn: BegunTransaction, place: Path): Pin =
+    database.pinned(txn, BasePath.ref(place), notBelow = -1)
 
   private def called(identifier: TableIdentifier): TableName =
     TableName.of(session.sessionState.catalog.qualifyIdentifier(identifier))

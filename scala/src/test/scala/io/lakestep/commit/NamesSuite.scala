@@ -343,9 +343,10 @@ final class NamesSuite extends AnyFunSuite {
     s.lake.store.list(folder, "").map(f => s"$folder/${f.name}")
   }
 
-  for (ends <-
-      Seq(true, false);
-    isView <- Seq(true, false))
+  for {
+    ends <- Seq(true, false)
+    isView <- Seq(true, false)
+  }
     test(
       s"who has just begun to drop a name is waited for, which ends: $ends, of a view: $isView"
     ) {

@@ -25,11 +25,15 @@ final case class ReadAsOf(session: SparkSession) extends Rule[LogicalPlan] {
   import ReadAsOf._
 
   override def apply(plan: LogicalPlan): LogicalPlan = {
-    val past = new PastTables(session)
-    AnalysisHelper.allowInvokingTransformsInAnalyzer {
-      past.ahead(plan.collectWithSubqueries {
+    // Only a query that asks for an earlier version is looked through for all of its tables.
+    lazy val past = {
+      val tables = new PastTables(session)
+      tables.ahead(plan.collectWithSubqueries {
         case Asked(relation, asOf) if isTable(relation) => relation.multipartIdentifier -> asOf
       })
+      tables
+    }
+    AnalysisHelper.allowInvokingTransformsInAnalyzer {
       plan.transformDownWithSubqueries {
         case Asked(relation, asOf) => at(relation, asOf, past)
         case source: UnresolvedDataSource
@@ -69,7 +73,7 @@ final case class ReadAsOf(session: SparkSession) extends Rule[LogicalPlan] {
   private def at(
       relation: UnresolvedRelation,
       asOf: AsOf,
-      tables: PastTables): LogicalPlan =
+      tables: => PastTables): LogicalPlan =
     if (relation.isStreaming)
       throw Errors(
         "LAKESTEP_AS_OF_NOT_FOUND",
