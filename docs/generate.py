@@ -88,8 +88,9 @@ JARs. It sets the catalog, the file system and the log stores where you did not.
       and `spark.lakestep.commit.syncFiles` once more for the log file that the statement writes.
 - **Hadoop settings** (`fs.*`, with credentials). `BEGIN`, `COMMIT` and `RECOVER` use those of the
     **first** session of the process that has the same root and the same commit settings
-    (`spark.lakestep.commit.*` without `redoStatements`, and
-    `spark.lakestep.timeline.checkpointInterval`). Users with credentials of their own need a driver
+    (`spark.lakestep.commit.conflictStrategy`, `publishThreads`, `syncFiles` and `timeoutMs`, and
+    `spark.lakestep.timeline.checkpointInterval`), and so does what follows them: checksums, and
+    deleting what was staged. Users with credentials of their own need a driver
     each.
 """
 
@@ -115,6 +116,8 @@ The Python package reads these.
 |---|---|
 | `LAKESTEP_JAR` | the JAR to use in place of the wheel's |
 | `LAKESTEP_DELTA_JARS` | a folder with Delta's JARs |
+| `LAKESTEP_ROOT` | the timeline that [`lakestep`](operations.md#from-the-shell) looks at, where the command names none |
+| `AWS_REGION`, `AWS_ENDPOINT_URL_S3`, … | as for other AWS tools, by commands that read S3 without a JVM |
 
 ## Table property lakestep.foreignWriters
 

@@ -29,6 +29,24 @@ def test_no_new_table_takes_the_folder_of_one_that_was_renamed(spark, other, sch
     assert value(spark, "prod") == [1]
 
 
+def test_no_new_table_takes_the_folder_of_one_that_was_dropped(spark, other, schema):
+    make(spark, "t", 1)
+    begin(spark)
+    spark.sql("DROP TABLE t")
+    commit(spark)
+    for attempt in (
+        "CREATE OR REPLACE TABLE t USING delta AS SELECT 2 AS v",
+        "CREATE TABLE t (v INT) USING delta",
+    ):
+        with refused("LAKESTEP_FOLDER_OF_ANOTHER_TABLE", "42710") as raised:
+            other.sql(attempt)
+        assert f"the dropped table `{schema}`.`t`" in str(raised.value)
+    with refused("LAKESTEP_FOLDER_OF_ANOTHER_TABLE"):
+        other.range(2).write.format("delta").mode("overwrite").saveAsTable("t")
+    spark.sql("UNDROP TABLE t")
+    assert value(other, "t") == [1]
+
+
 def test_a_schema_in_which_others_make_something_is_not_dropped_by_half(spark, other, schema):
     spark.sql(f"CREATE SCHEMA {schema}_s")
     make(spark, f"{schema}_s.a", 1)

@@ -104,7 +104,9 @@ def test_a_name_that_somebody_else_takes_is_reported_and_stays_theirs(pair, sess
     with pair[0].halts("beforeNames:1") as halts:
         commit = halts.during(one.start_sql("BEGIN", *said(CHANGES, "taken"), "COMMIT"))
         assert halts.reached() == "beforeNames:1"
-        other.sql("CREATE TABLE taken.n USING delta AS SELECT 9 AS v")
+        # Of another timeline, so it knows of no transaction of this one.
+        foreign = pair[1].session(tmp_path / "other timeline")
+        foreign.sql("CREATE TABLE taken.n USING delta AS SELECT 9 AS v")
         halts.go()
         commit.result(TIMEOUT_S)
     theirs = {**AFTER, "n": [9], "w": [10]}
@@ -238,8 +240,20 @@ def test_names_of_a_killed_driver_are_made_by_another_one(pool, pair, sessions, 
     one.sql(*said(SETUP, "killed"))
     start = partial(one.start_sql, "BEGIN", *said(CHANGES, "killed"), "COMMIT")
     kill_before_names(start, pool, pair, server)
-    other.sql("BEGIN", "COMMIT")
+    # SHOW TABLES does so.
     assert look(other, "killed") == AFTER
+
+
+def test_a_statement_outside_meets_the_table_that_queries_show(pool, pair, sessions, server):
+    one, other = sessions
+    one.sql(*said(SETUP, "owed"))
+    renames = ["a RENAME TO owed.aside", "b RENAME TO owed.a", "aside RENAME TO owed.b"]
+    swap = [f"ALTER TABLE owed.{rename}" for rename in renames]
+    start = partial(one.start_sql, "BEGIN", *swap, "COMMIT")
+    kill_before_names(start, pool, pair, server)
+    assert other.sql("SELECT v FROM owed.a") == [(2,)]
+    other.sql("DROP TABLE owed.a")
+    assert look(other, "owed") == {"b": [1]}
 
 
 def pictures(spark, schemas):

@@ -191,6 +191,32 @@ def test_undrop_brings_the_table_back_that_was_dropped_last(spark, other, schema
     assert dropped(spark, schema) == ["t", "t"]
 
 
+def test_undrop_brings_back_what_the_transaction_has_dropped_last(spark, schema):
+    make(spark, "t", 1)
+    make(spark, "u", 2)
+    begin(spark)
+    spark.sql("DROP TABLE t")
+    commit(spark)
+    begin(spark)
+    make(spark, "t", 3)
+    spark.sql("DROP TABLE t")
+    spark.sql("UNDROP TABLE t")
+    assert value(spark, "t") == [3]
+    spark.sql("DROP TABLE t")
+    spark.sql("ALTER TABLE u RENAME TO t")
+    spark.sql("SAVEPOINT s")
+    spark.sql("DROP TABLE t")
+    spark.sql(f"UNDROP TABLE spark_catalog.{schema}.t")
+    assert value(spark, "t") == [2]
+    spark.sql("ROLLBACK TO s")
+    for name in ("elsewhere.t", f"elsewhere.{schema}.t", f"spark_catalog.a.{schema}.t"):
+        with refused("LAKESTEP_NO_DROPPED_TABLE", "42P01"):
+            spark.sql(f"UNDROP TABLE {name}")
+    spark.sql(f"ALTER TABLE {schema.upper()}.t RENAME TO {schema}.w")
+    commit(spark)
+    assert names(spark) == ["w"] and value(spark, "w") == [2]
+
+
 def test_of_two_that_bring_a_table_back_one_does(spark, other, schema):
     make(spark, "t", 1)
     begin(spark)

@@ -51,6 +51,15 @@ def test_the_data_of_a_dropped_table_are_deleted(spark, other, schema, inside):
     assert value(spark, "t") == value(other, f"{schema}.t") == [3]
 
 
+def test_what_undo_needs_is_kept(spark, schema):
+    make(spark, "t", 1)
+    drop(spark, "t")
+    spark.conf.set("spark.lakestep.undo.retainHours", "1")
+    assert vacuum(spark, schema) == {"t": "KEPT: spark.lakestep.undo.retainHours keeps it"}
+    spark.conf.unset("spark.lakestep.undo.retainHours")
+    assert vacuum(spark, schema) == {"t": "DELETED"}
+
+
 def test_what_is_external_undropped_or_dropped_by_spark_stays(spark, schema, tmp_path):
     spark.sql(f"CREATE TABLE e USING delta LOCATION '{tmp_path}/e' AS SELECT 1 AS v")
     make(spark, "t", 1)

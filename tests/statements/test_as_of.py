@@ -177,6 +177,7 @@ def test_delta_s_own_versions_are_those_of_the_table(spark, table):
         ("AS OF VERSION many", "LAKESTEP_AS_OF_INVALID", "42601"),
         ("AS OF TIMESTAMP 'yesterday'", "LAKESTEP_AS_OF_INVALID", "42601"),
         ("AS OF TIMESTAMP '2001-01-01'", "LAKESTEP_AS_OF_NOT_FOUND", "22023"),
+        ("AS OF TIMESTAMP '1969-12-31'", "LAKESTEP_AS_OF_NOT_FOUND", "22023"),
         ("AS OF TIMESTAMP '2999-01-01'", "LAKESTEP_AS_OF_NOT_FOUND", "22023"),
         ("READ WRITE AS OF VERSION 1", "LAKESTEP_AS_OF_READ_WRITE", "25006"),
     ],

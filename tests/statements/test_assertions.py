@@ -106,6 +106,15 @@ def test_rollback_on_failure(spark, accounts):
     assert sums(spark, accounts) == [50, 50]
 
 
+def test_a_wrong_setting_is_told_at_begin(spark, accounts):
+    spark.conf.set("spark.lakestep.assert.onFailure", "stop")
+    try:
+        with refused("LAKESTEP_INVALID_SETTING", "22023"):
+            begin(spark)
+    finally:
+        spark.conf.unset("spark.lakestep.assert.onFailure")
+
+
 def test_immediate_and_savepoints(spark, accounts):
     begin(spark)
     spark.sql(f"UPDATE {accounts} SET n = 1 WHERE id = 1")
@@ -195,6 +204,22 @@ def test_what_nobody_has_seen_is_asked_again_after_a_conflict(spark, other, acco
             assert spark.sql(f"SELECT sum(n) FROM {accounts}").collect()[0][0] == -30
             rollback(spark)
     assert spark.sql(f"SELECT sum(n) FROM {accounts}").collect()[0][0] == -10
+
+
+@pytest.mark.classic
+def test_what_cannot_be_asked_after_a_conflict_says_why(spark, other, accounts, redo):
+    begin(spark)
+    spark.sql(f"INSERT INTO {accounts} VALUES (31, 'y', -20)")
+    spark.sql(f"ASSERT 100 / (SELECT sum(n) FROM {accounts} WHERE id < 10) > 0")
+    begin(other)
+    other.sql(f"INSERT INTO {accounts} VALUES (3, 'x', -100)")
+    commit(other)
+    with refused("DIVIDE_BY_ZERO", "22012"):
+        spark.sql("COMMIT")
+    with refused("LAKESTEP_TRANSACTION_FAILED", "25P02"):
+        spark.sql(f"SELECT * FROM {accounts}").collect()
+    rollback(spark)
+    assert sums(spark, accounts) == [50, 50, -100]
 
 
 @pytest.mark.classic

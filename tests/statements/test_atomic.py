@@ -134,6 +134,7 @@ def test_parameters_reach_every_statement(spark, table):
           INSERT INTO {one} VALUES (:id, :v);
           OPTIMIZE {table("optimized")} ZORDER BY (id);
           SAVEPOINT s;
+          ASSERT NO ROWS SELECT * FROM {one} WHERE id = :id AND v <> :v;
           SELECT v FROM {one} WHERE id = :id;
         END"""
     assert spark.sql(script, {"id": 7, "v": "it's ; 😀"}).collect() == [("it's ; 😀",)]
@@ -206,6 +207,13 @@ def test_errors_name_the_lines_of_the_text(spark, table):
     with refused("TABLE_OR_VIEW_NOT_FOUND") as failure:
         spark.sql(f"BEGIN ATOMIC\n SAVEPOINT s;\n OPTIMIZE\n {one};\n SELECT * FROM nowhere;\nEND")
     assert "LINE:5" in str(failure.value) or "line 5" in str(failure.value)
+    # Of what Spark's parser does not know, too.
+    with pytest.raises(Exception, match=r"line[: ]3"):
+        spark.sql("BEGIN ATOMIC\n SAVEPOINT s;\n OPTIMIZE nowhere;\nEND")
+    with refused("PARSE_SYNTAX_ERROR") as failure:
+        spark.sql(f"BEGIN ATOMIC\n OPTIMIZE {one};\n SELECT FROM FROM;\nEND")
+    assert "line 3" in str(failure.value) and f"OPTIMIZE {one};" in str(failure.value)
+    assert "lakestep_statement" not in str(failure.value)
 
 
 def test_conditions_of_a_handler_come_before_its_statement(spark, table):

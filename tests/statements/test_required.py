@@ -82,6 +82,39 @@ def test_frames_and_delta_tables_are_refused(spark, table, tmp_path, require):
     assert spark.table(name).count() == 2
 
 
+def test_streams_that_commit_by_themselves_are_refused(spark, table, tmp_path, require):
+    source, target = table("required_source"), table("required_sink", ())
+    stream = spark.readStream.table(source).writeStream.trigger(availableNow=True)
+    stream = stream.option("checkpointLocation", str(tmp_path / "c"))
+    require()
+    for start in (
+        lambda: stream.toTable(target),
+        lambda: stream.format("delta").start(str(tmp_path / "t")),
+        lambda: stream.format("parquet").start(str(tmp_path / "p")),
+    ):
+        with refused(*REQUIRED):
+            start()
+    assert spark.table(target).count() == 0
+    assert not (tmp_path / "t").exists() and not (tmp_path / "p").exists()
+    stream.format("noop").start().awaitTermination()
+
+
+def test_what_takes_back_is_refused(spark, table, require):
+    name = table("required_undo")
+    with lakestep.transaction(spark) as txn:
+        spark.sql(f"INSERT INTO {name} VALUES (3, 'c')")
+    require()
+    for statement in (
+        f"REVERT TRANSACTION '{txn.id}'",
+        f"RESTORE TABLES ({name}) TO VERSION {txn.entry - 1}",
+        f"UNDROP TABLE {name}",
+    ):
+        with refused(*REQUIRED):
+            spark.sql(statement)
+    assert spark.table(name).count() == 3
+    spark.sql(f"REVERT TRANSACTION '{txn.id}' DRY RUN")
+
+
 def test_what_only_reads_or_changes_the_session_is_not(spark, table, require):
     name = table("required_reads")
     require()
@@ -100,6 +133,7 @@ def test_what_only_reads_or_changes_the_session_is_not(spark, table, require):
         "RECOVER",
     ):
         spark.sql(statement).collect()
+    spark.table(name).write.format("noop").mode("overwrite").save()
 
 
 def test_inside_a_transaction_all_is_as_ever_and_after_it_is_refused_again(spark, table, require):

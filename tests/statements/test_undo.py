@@ -7,7 +7,7 @@ import pytest
 
 import lakestep
 from three_rows import ids
-from transactions import begin, flush, folder, new_session, refused, rollback, write
+from transactions import abandon, begin, flush, folder, new_session, refused, rollback, write
 
 pytestmark = [
     pytest.mark.usefixtures("no_transaction_left"),
@@ -586,7 +586,7 @@ def test_identity_columns_give_no_number_twice(spark):
 
 
 @pytest.mark.classic
-def test_log_that_was_cleaned_up_is_restored_from_a_snapshot(spark, table):
+def test_log_that_was_cleaned_up_is_restored_from_a_snapshot(spark, other_session, table):
     one = table("undo_cleaned")
     write(spark, f"INSERT INTO {one} VALUES (3, 'x')")
     spark.sql("CREATE SNAPSHOT undo_kept")
@@ -607,8 +607,19 @@ def test_log_that_was_cleaned_up_is_restored_from_a_snapshot(spark, table):
             spark.sql(f"REVERT TRANSACTION '{bad}'")
         spark.sql(f"RESTORE TABLES ({one}) TO SNAPSHOT undo_kept")
         assert ids(spark, one) == [1, 2, 3]
+        # While another one is at it, VACUUM reads what that needs from the snapshot's copy.
+        write(spark, f"DELETE FROM {one} WHERE id = 3")
+        begin(other_session)
+        other_session.sql(f"RESTORE TABLES ({one}) TO SNAPSHOT undo_kept")
+        spark.sql(f"VACUUM {one} RETAIN 1000 HOURS")
     finally:
         spark.sql("DROP SNAPSHOT undo_kept")
+    with refused("LAKESTEP_HELD_VERSION_UNREADABLE", "55000"):
+        spark.sql(f"VACUUM {one} RETAIN 1000 HOURS")
+    # As if its client had died.
+    spark.sql("VACUUM TRANSACTIONS RETAIN 0 HOURS")
+    spark.sql(f"VACUUM {one} RETAIN 1000 HOURS")
+    abandon(other_session)
 
 
 # Keys of applications and queries.

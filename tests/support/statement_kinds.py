@@ -540,6 +540,18 @@ KINDS = {
             by_path(lambda table, s: table.optimize().executeZOrderBy("id", "n")),
             by_path(lambda table, s: table.optimize().executeZOrderBy("nothing")),
         ),
+        StatementKind(
+            "for_name_add_feature",
+            by_name(lambda table, s: table.addFeatureSupport("domainMetadata")),
+            by_name(lambda table, s: table.addFeatureSupport("nothing")),
+            is_seen=False,
+        ),
+        StatementKind(
+            "for_path_upgrade_protocol",
+            by_path(lambda table, s: table.upgradeTableProtocol(1, 4)),
+            by_path(lambda table, s: table.upgradeTableProtocol(1, 99)),
+            is_seen=False,
+        ),
     )
 }
 

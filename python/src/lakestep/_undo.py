@@ -170,7 +170,7 @@ def restore(
         raise TypeError("restore takes schema or tables, not both")
     what = "DATABASE"
     if schema is not None:
-        what = f"SCHEMA {quoted(schema)}"
+        what = f"SCHEMA {schema if '`' in schema else '.'.join(map(quoted, schema.split('.')))}"
     elif tables is not None:
         names = () if isinstance(tables, str) else tuple(tables)
         if not names:

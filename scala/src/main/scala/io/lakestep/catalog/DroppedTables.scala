@@ -6,11 +6,12 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException
-import org.apache.spark.sql.catalyst.catalog.{CatalogTable, ExternalCatalog}
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
 
 import org.apache.spark.sql.delta.lakestep.{DeltaHousekeeping, SparkInternals}
-import io.lakestep.{Errors, LakestepException}
+import io.lakestep.{Errors, LakestepConf, LakestepException}
 import io.lakestep.commit.{IsolationLevel, Purged, TransactionModes}
+import io.lakestep.log.TableRef
 import io.lakestep.names.{Definition, Metastore, TableName}
 import io.lakestep.timeline.{DroppedTable, Purge}
 import io.lakestep.transaction.{Databases, Lifecycle, Transaction, Transactions}
@@ -48,14 +49,14 @@ object DroppedTables {
   private def undrop(session: SparkSession, transaction: Transaction, name: Seq[String]): Unit = {
     if (transaction.isReadOnly)
       throw Errors("LAKESTEP_READ_ONLY_TRANSACTION", "statement" -> "UNDROP TABLE")
-    val typed = TableIdentifier(name.last, name.dropRight(1).lastOption)
+    val typed = ofSessionCatalog(session, name)
     val identifier = session.sessionState.catalog.qualifyIdentifier(typed)
     val key = TableName.of(identifier)
     val base = SparkInternals.metastore(session)
     if (transaction.names.table(base, key).isDefined)
       throw new TableAlreadyExistsException(key.schema, key.name)
     session.sessionState.catalog.externalCatalog.getDatabase(key.schema)
-    val table = last(session, transaction, base, key)
+    val table = last(session, transaction, key)
       .filter(isThere(session, transaction, _))
       .getOrElse(throw Errors(
         "LAKESTEP_NO_DROPPED_TABLE",
@@ -63,6 +64,22 @@ object DroppedTables {
       ))
     transaction.names.change(_.set(key, Some(table)))
   }
+
+  /** Another catalog has no dropped tables. */
+  private def ofSessionCatalog(session: SparkSession, name: Seq[String]): TableIdentifier = {
+    val current = session.sessionState.catalogManager.currentCatalog.name
+    val full = if (name.length > 2) name else current +: name
+    full match {
+      case catalog +: names
+          if catalog.equalsIgnoreCase(SparkInternals.sessionCatalogName) && names.length <= 2 =>
+        TableIdentifier(names.last, names.dropRight(1).lastOption)
+      case _ => throw Errors("LAKESTEP_NO_DROPPED_TABLE", "table" -> name.mkString("."))
+    }
+  }
+
+  /** The dropped table that lies in a folder. */
+  def at(session: SparkSession, place: TableRef): Option[DroppedTable] =
+    of(session).find(_.table.path.contains(place))
 
   /**
    * Deletes the data of managed tables that transactions dropped longer ago than that, and that no name leads
@@ -72,7 +89,9 @@ object DroppedTables {
     val modes = TransactionModes(isolation = Some(IsolationLevel.Snapshot))
     val own = Lifecycle.begin(session, Some("VACUUM DROPPED TABLES"), modes)
     val kept = Lifecycle.rollingBack(session, own.id) {
-      val (kept, old) = own.database.oldDropped(own.begun, retainMs).partition(_.kept.isDefined)
+      val undoMs = LakestepConf.undoMs(session.conf.getOption)
+      val (kept, old) =
+        own.database.oldDropped(own.begun, retainMs, undoMs).partition(_.kept.isDefined)
       own.names.purges = old.map(_.purge)
       Lifecycle.commit(session)
       for (table <- kept; reason <- table.kept) yield table.purge -> Purged.Kept(reason)
@@ -87,9 +106,8 @@ object DroppedTables {
   private def last(
       session: SparkSession,
       transaction: Transaction,
-      base: ExternalCatalog,
       name: TableName): Option[CatalogTable] =
-    transaction.names.droppedHere(base, name).orElse(
+    transaction.names.droppedHere(name).orElse(
       ofMetastore(session, transaction.begun.base.names.dropped)
         .find(d => d.key.schema == name.schema && d.key.name.contains(name.name))
         .map(d => Definition.table(TableIdentifier(name.name, Some(name.schema)), d.table))

@@ -119,9 +119,10 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
             "schema" -> name,
             "objects" -> (inside ++ functions.map(_ + "()")).sorted.take(10).mkString(", ")
           )
-        inside.foreach(table => refuseOther(getTable(name, table)))
+        val tables = inside.map(t => TableName(name, t) -> getTable(name, t))
+        tables.foreach { case (_, table) => refuseOther(table) }
         change(n)(state =>
-          inside.foldLeft(state)((s, t) => s.set(TableName(name, t), None)).set(name, None)
+          tables.foldLeft(state) { case (s, (t, table)) => s.drop(t, table) }.set(name, None)
         )
       }
     }(super.dropDatabase(name, ignoreIfNotExists, cascade))
@@ -174,7 +175,7 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
       n.table(base, TableName(schema, table)) match {
         case Some(there) =>
           refuseOther(there)
-          change(n)(_.set(TableName(schema, table), None))
+          change(n)(_.drop(TableName(schema, table), there))
         case None if ignoreIfNotExists =>
         case None => throw new NoSuchTableException(schema, table)
       }

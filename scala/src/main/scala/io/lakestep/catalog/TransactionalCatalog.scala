@@ -27,7 +27,7 @@ import io.lakestep.{Errors, RuntimeContract}
 import io.lakestep.names.TableName
 import io.lakestep.overlay.OverlayPath
 import io.lakestep.storage.{CanonicalPath, HadoopStores, TemporaryFiles}
-import io.lakestep.transaction.Transactions
+import io.lakestep.transaction.{BasePath, Transactions}
 
 /**
  * Delta's catalog, with the open transaction in front of it: while a session has one, every Delta
@@ -186,8 +186,8 @@ class TransactionalCatalog extends DeltaCatalog with CreateTableLikeCall {
     ))
 
   /**
-   * A table that a transaction has renamed stays where it is: in the folder where Spark would put a new one
-   * of its old name, and where Delta takes over a table that it finds.
+   * A table that a transaction has renamed or dropped stays where it is: in the folder where Spark would put a
+   * new one of its old name, and where Delta takes over a table that it finds.
    */
   private def refuseFolderOfAnother(ident: Identifier, properties: JMap[String, String]): Unit =
     if (!isPathIdentifier(ident) && !properties.containsKey(TableCatalog.PROP_LOCATION)) {
@@ -201,17 +201,20 @@ class TransactionalCatalog extends DeltaCatalog with CreateTableLikeCall {
         log = new Path(folder, TemporaryFiles.LogFolder)
         if HadoopStores.hasFolder(folder.getFileSystem(conf), log)
         place = CanonicalPath(folder, conf)
-        other <- catalog.externalCatalog.getTablesByName(
+        named = catalog.externalCatalog.getTablesByName(
           catalog.qualifyIdentifier(name).database.get,
           catalog.listTables(schema).map(_.table)
         ).find(t =>
           t.storage.locationUri.exists(l => CanonicalPath(new Path(l), conf) == place)
-        )
+        ).map(_.identifier.unquotedString)
+        other <- named.orElse {
+          DroppedTables.at(spark, BasePath.ref(place)).map(d => s"the dropped table ${d.key}")
+        }
       } throw Errors(
         "LAKESTEP_FOLDER_OF_ANOTHER_TABLE",
         "table" -> ident.toString,
         "folder" -> folder.toString,
-        "other" -> other.identifier.unquotedString
+        "other" -> other
       )
     }
 
@@ -233,7 +236,8 @@ class TransactionalCatalog extends DeltaCatalog with CreateTableLikeCall {
   override def renameTable(from: Identifier, to: Identifier): Unit =
     if (!Transactions.isOpen(spark)) super.renameTable(from, to)
     else {
-      if (from.namespace.toSeq != to.namespace.toSeq)
+      val (there, name) = (nameOf(from), nameOf(to))
+      if (there.schema != name.schema)
         throw Errors(
           "LAKESTEP_RENAME_TO_OTHER_SCHEMA",
           "from" -> from.toString,
@@ -244,7 +248,6 @@ class TransactionalCatalog extends DeltaCatalog with CreateTableLikeCall {
           "INVALID_SCHEMA_OR_RELATION_NAME",
           Map("name" -> s"`${to.name.replace("`", "``")}`")
         )
-      val (there, name) = (nameOf(from), nameOf(to))
       spark.sessionState.catalog.externalCatalog.renameTable(there.schema, there.name, name.name)
     }
 }

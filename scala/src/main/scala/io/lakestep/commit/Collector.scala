@@ -43,6 +43,8 @@ private[commit] final class Collector(env: Environment, abort: Vector[String] =>
       id
     }
     old.diff(aborted).filter(hasEnded).foreach(timeline.deleteRequested)
+    for (held <- timeline.snapshots.all() if held.isHold && held.comment.exists(hasEnded))
+      timeline.snapshots.drop(held, clock.nowMs())
     for {
       (making, time) <- timeline.makings() if time < before
       if LateNames.isForgotten(timeline, making, time, clock.nowMs())

@@ -172,6 +172,12 @@ final class Database private[lakestep] (
     new QueryNames(timeline, names, timeline.known)
   }
 
+  /** Makes what committed transactions have made of names, where it is not made yet, as far as it can be. */
+  def makeNames(): Unit = if (timeline.existingId.isDefined) {
+    val view = timeline.refresh()
+    if (view.snapshot.names.unapplied.nonEmpty) names.applyPending(view)
+  }
+
   /** The newest committed batch of a query, as the timeline is now. */
   def batch(query: String): Option[AppliedBatch] =
     if (timeline.existingId.isEmpty) None else timeline.refresh().batch(query)
@@ -180,9 +186,12 @@ final class Database private[lakestep] (
   def dropped(): Vector[DroppedTable] =
     if (timeline.existingId.isEmpty) Vector.empty else timeline.refresh().snapshot.names.dropped
 
-  /** What VACUUM DROPPED TABLES finds; its transaction purges what is not kept. */
-  def oldDropped(txn: BegunTransaction, retainMs: Long): Vector[OldDroppedTable] =
-    droppedVacuum.old(txn, retainMs)
+  /** What VACUUM DROPPED TABLES finds; its transaction purges what is not kept, `undoMs` for undo. */
+  def oldDropped(
+      txn: BegunTransaction,
+      retainMs: Long,
+      undoMs: Option[Long] = None): Vector[OldDroppedTable] =
+    droppedVacuum.old(txn, retainMs, undoMs)
 
   /** Deletes the data of what committed transactions have purged, as far as nobody has. */
   def purge(): Vector[(Purge, Purged)] = droppedVacuum.purge()

@@ -32,8 +32,15 @@ object Purged {
 private[commit] final class DroppedVacuum(env: Environment) {
   import env.{clock, options, stores, timeline}
 
-  /** Tables of the client's metastores that were dropped before the snapshot, and long enough ago. */
-  def old(txn: BegunTransaction, retainMs: Long): Vector[OldDroppedTable] = {
+  /**
+   * Tables of the client's metastores that were dropped before the snapshot, and long enough ago.
+   *
+   * @param undoMs what was dropped since then can be brought back
+   */
+  def old(
+      txn: BegunTransaction,
+      retainMs: Long,
+      undoMs: Option[Long]): Vector[OldDroppedTable] = {
     val managed = txn.base.names.dropped.filter { d =>
       d.table.isManaged && d.table.path.isDefined && options.catalogs.has(d.key.metastore)
     }
@@ -64,6 +71,7 @@ private[commit] final class DroppedVacuum(env: Environment) {
             .orElse(kept(path, names))
             .orElse(heldBy(named, path))
             .orElse(Option.when(isWritten)(Written))
+            .orElse(Option.when(undoMs.exists(droppedMs > now - _))(ForUndo))
         )
       }
     }
@@ -140,6 +148,7 @@ private[commit] final class DroppedVacuum(env: Environment) {
       .map(s => s"snapshot ${s.name} reads it")
 
   private val Written = "it was written since"
+  private val ForUndo = "spark.lakestep.undo.retainHours keeps it"
 
   private def commits(path: TableRef): Vector[StoredFile] =
     stores.forPath(path.uri).list(path.log, "").filter(f => isCommit(f.name))

@@ -326,6 +326,10 @@ final class Snapshots private[commit] (
   def kept(table: TableRef, snapshot: String): Option[KeptLog] =
     KeptLogs.find(stores, table, snapshot)
 
+  /** The copies that were made for any snapshot of a version. */
+  def copies(table: TableRef, version: Long): Vector[KeptLog] =
+    all().filter(_.table(table).exists(_.version == version)).flatMap(s => kept(table, s.id))
+
   /** @param missing conditions with which a table is not read */
   private def pinned(
       at: ReadPoint,

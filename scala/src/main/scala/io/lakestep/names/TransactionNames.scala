@@ -21,15 +21,23 @@ private[lakestep] object TableName {
     TableName(identifier.database.getOrElse(""), identifier.table)
 }
 
-/** What statements of a transaction have made of names so far; nothing is: the name stands for nothing. */
+/**
+ * What statements of a transaction have made of names so far; nothing is: the name stands for nothing.
+ *
+ * @param dropped what they have dropped, by its last name
+ */
 private[lakestep] final case class NameState(
     tables: Map[TableName, Option[CatalogTable]],
-    schemas: Map[String, Option[CatalogDatabase]]) {
+    schemas: Map[String, Option[CatalogDatabase]],
+    dropped: Map[TableName, CatalogTable] = Map.empty) {
 
   def isEmpty: Boolean = tables.isEmpty && schemas.isEmpty
 
   def and(later: NameState): NameState =
-    NameState(tables ++ later.tables, schemas ++ later.schemas)
+    NameState(tables ++ later.tables, schemas ++ later.schemas, dropped ++ later.dropped)
+
+  def drop(name: TableName, table: CatalogTable): NameState =
+    set(name, None).copy(dropped = dropped.updated(name, table))
 
   def set(name: TableName, table: Option[CatalogTable]): NameState =
     copy(tables = tables.updated(name, table))
@@ -189,15 +197,11 @@ private[lakestep] final class TransactionNames(
       }
     }
 
-  /** The table of a name that the transaction itself has taken away. */
-  def droppedHere(base: ExternalCatalog, name: TableName): Option[CatalogTable] =
-    if (!state.tables.get(name).contains(None)) None
-    else
-      metTable(base, name).filter { table =>
-        DeltaTableUtils.isDeltaTable(
-          table
-        ) && !state.tables.values.flatten.exists(_.storage == table.storage)
-      }
+  /** The table that the transaction itself has dropped last under a name, if no other name stands for it. */
+  def droppedHere(name: TableName): Option[CatalogTable] = state.dropped.get(name).filter { table =>
+    DeltaTableUtils.isDeltaTable(table) &&
+    !state.tables.values.flatten.exists(_.storage == table.storage)
+  }
 
   def change(next: NameState => NameState): Unit = {
     current.updateAndGet(next(_))

@@ -74,7 +74,8 @@ private[timeline] trait OldEntries {
   /** The last snapshot whose time is not later; of several with the same time the newest. */
   def snapshotBefore(timeMs: Long): TimelineSnapshot = {
     def isBefore(s: TimelineSnapshot) = s.timeMs.exists(_ <= timeMs)
-    last(onward(start(known.finished)(isBefore), known.finished).takeWhile(isBefore))
+    val first = start(known.finished)(isBefore)
+    last(Iterator(first) ++ onward(first, known.finished).drop(1).takeWhile(isBefore))
   }
 
   private def last(snapshots: Iterator[TimelineSnapshot]) = snapshots.reduce((_, next) => next)

@@ -78,7 +78,7 @@ private[transaction] object AfterCommit {
       tables: Seq[Published]): Unit = {
     def keep(files: Seq[Path]): Unit =
       transaction.database.keep(files.map(_.toUri.toString): _*)
-    val undoMs = LakestepConf.undoMs(session.conf.getOption).getOrElse(0L)
+    val undoMs = LakestepConf.undoMs(session.conf.getOption)
     for (t <- tables; interval <- t.table.checkpointInterval)
       DeltaHousekeeping.checkpoint(
         session,

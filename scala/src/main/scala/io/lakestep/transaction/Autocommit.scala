@@ -33,6 +33,14 @@ object Autocommit {
       .map(Databases.of(session).helpBeforeWrite(_)).contains(true)
   }
 
+  /** Before a statement changes or lists names: the metastore has what transactions have made of them. */
+  def beforeNames(session: SparkSession): Unit =
+    try Databases.of(session).makeNames()
+    catch {
+      // As a query does where the timeline cannot be read.
+      case NonFatal(_) => ()
+    }
+
   /**
    * Versions of tables that belong to one snapshot, none older than what the session has met.
    *

@@ -27,15 +27,19 @@ final class HeldFiles(session: SparkSession, table: TableRef) {
   private lazy val newest = data(VersionFiles.head(session, path))(path.toString)
 
   /**
-   * Those of the version that is held, by the copy of the log or by the log itself.
+   * Those of the version that is held, by the copy of the log, by the log itself, or by the copy that was
+   * made for another snapshot.
    *
    * @param base how their paths begin
    *
    * Condition: LAKESTEP_HELD_VERSION_UNREADABLE.
    */
   def data(holder: Holder, version: Long)(base: String): DataFrame = {
-    val kept = holder.snapshot.flatMap(Databases.of(session).snapshots.kept(table, _)).map(_.copy)
-    (kept.map(Some(_)).toSeq :+ None).flatMap(of(version, _, base)).headOption.getOrElse {
+    val snapshots = Databases.of(session).snapshots
+    def own = holder.snapshot.flatMap(snapshots.kept(table, _)).map(k => Option(k.copy))
+    def others = snapshots.copies(table, version).map(k => Option(k.copy))
+    val logs = own.iterator ++ Iterator(None) ++ others.iterator
+    logs.flatMap(of(version, _, base)).nextOption().getOrElse {
       throw Errors(
         "LAKESTEP_HELD_VERSION_UNREADABLE",
         "table" -> table.uri,

@@ -79,6 +79,7 @@ object Lifecycle {
         // Before anything is put, as a value may be wrong.
         val aborts = LakestepConf.AbortOnError.from(session.conf.getOption)
         val compacts = LakestepConf.CompactFiles.from(session.conf.getOption) == "auto"
+        LakestepConf.OnAssertionFailure.from(session.conf.getOption)
         if (!modes.readOnly.contains(true)) database.timeline.checkPlace()
         val begun = database.begin(
           BeginRequest(
@@ -165,6 +166,7 @@ object Lifecycle {
       finally
         if (!Set[TransactionState](
             TransactionState.Open,
+            TransactionState.Failed,
             TransactionState.Ended
           )(transaction.state))
           Transactions.become(session, transaction, TransactionState.Failed)
@@ -190,7 +192,7 @@ object Lifecycle {
     try Assertions.check(transaction.id, judged)
     catch {
       case failure: LakestepException =>
-        if (LakestepConf.OnAssertionFailure.from(session.conf.getOption) == "rollback") {
+        if (session.conf.getOption(LakestepConf.OnAssertionFailure.key).contains("rollback")) {
           try rollback(session)
           catch { case NonFatal(undo) => failure.addSuppressed(undo) }
         }

@@ -477,6 +477,7 @@ final class TimelineSuite extends AnyFunSuite {
       val expected = all.filter(_.timeMs.exists(_ <= time)).last
       assert(cold().snapshotBefore(time) == expected, time)
     }
+    assert(cold().snapshotBefore(-1) == TimelineSnapshot.empty)
     // Without what is only there to be quick, and with checkpoints of an earlier version.
     def of(n: Long) = {
       cold().snapshotAt(n)

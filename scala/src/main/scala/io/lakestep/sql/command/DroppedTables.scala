@@ -9,9 +9,10 @@ import org.apache.spark.sql.types.{LongType, StringType, TimestampType}
 
 import io.lakestep.catalog.DroppedTables
 import io.lakestep.commit.Purged
+import io.lakestep.sql.guard.OwnWrite
 
 /** `UNDROP TABLE`: the table that was dropped last under a name has it again; outside a transaction at once. */
-final case class UndropTable(name: Seq[String]) extends LeafRunnableCommand {
+final case class UndropTable(name: Seq[String]) extends LeafRunnableCommand with OwnWrite {
   override val output: Seq[Attribute] = Nil
 
   override def run(session: SparkSession): Seq[Row] = {

@@ -6,11 +6,16 @@ import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.types.{ArrayType, LongType, StringType}
 
 import io.lakestep.Errors
+import io.lakestep.sql.guard.OwnWrite
 import io.lakestep.catalog.{RestoreTables, Restored, RevertTransaction, UndoModes, UndoneRow}
 import io.lakestep.transaction.{AskedAsOf, Transaction, Transactions}
 
 /** Takes something of the past back; a statement of the open transaction, or else one by itself. */
-trait UndoCommand extends LeafRunnableCommand {
+trait UndoCommand extends LeafRunnableCommand with OwnWrite {
+
+  def modes: UndoModes
+
+  override def writes: Boolean = !modes.isDry
 
   override val output: Seq[Attribute] = Columns(
     "action" -> StringType,

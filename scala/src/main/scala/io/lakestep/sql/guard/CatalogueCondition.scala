@@ -40,9 +40,7 @@ object CatalogueCondition {
   case object DeltaTarget extends CatalogueCondition("delta-target") {
     override def holds(plan: LogicalPlan): Boolean = {
       val target = targetOf(plan)
-      target.exists(node => DeltaReference.in(node).nonEmpty) ||
-      target.collectFirst { case relation: DataSourceV2Relation => relation.table }
-        .exists(table => writesNothing(table) || isStaged(table))
+      target.exists(node => DeltaReference.in(node).nonEmpty) || tableOf(target).exists(isStaged)
     }
   }
 
@@ -172,6 +170,9 @@ object CatalogueCondition {
       Purge
     )
 
+  private[guard] val ofNames: Set[CatalogueCondition] =
+    Set(DeltaTable, OurCatalog, OurTarget, OverlayLocation, PersistentView)
+
   def apply(key: String): CatalogueCondition =
     all.find(_.key == key).getOrElse(throw new IllegalStateException(s"No such condition: $key"))
 
@@ -194,9 +195,16 @@ object CatalogueCondition {
 
   private def nodes(plan: LogicalPlan): Seq[LogicalPlan] = plan.collect { case node => node }
 
+  private def tableOf(target: Seq[LogicalPlan]): Option[Table] =
+    target.collectFirst { case relation: DataSourceV2Relation => relation.table }
+
   /** `df.write.format("noop")`, the usual way to run a query for nothing but its time. */
-  private def writesNothing(table: Table): Boolean =
-    table.getClass.getName.startsWith("org.apache.spark.sql.execution.datasources.noop.")
+  private[guard] def writesNothing(plan: LogicalPlan): Boolean = plan match {
+    case write: V2WriteCommand => tableOf(nodes(write.table)).exists(
+        _.getClass.getName.startsWith("org.apache.spark.sql.execution.datasources.noop.")
+      )
+    case _ => false
+  }
 
   /** What CREATE TABLE AS SELECT fills; the catalog has looked at where. */
   private def isStaged(table: Table): Boolean = table.isInstanceOf[StagedTable] &&

@@ -68,6 +68,7 @@ object CommandCatalogue {
   def decide(plan: LogicalPlan): Decision = entry(plan) match {
     case None if plan.getClass.getName.startsWith(Ours) => Decision.Harmless
     case None => Decision.Refused("UNKNOWN_COMMAND")
+    case Some(_) if CatalogueCondition.writesNothing(plan) => Decision.Harmless
     case Some(entry) =>
       val failed = entry.onlyIf.filterNot(_.holds(plan))
       if (entry.decision == Decision.Named && CatalogueCondition.Temporary.holds(plan))
@@ -76,6 +77,27 @@ object CommandCatalogue {
         if (entry.decision == Decision.Named) Decision.Staged else entry.decision
       else Decision.Refused(entry.reason.getOrElse("UNKNOWN_COMMAND"))
   }
+
+  /** Whether it changes or lists names of the metastore while it runs, and has not resolved them before. */
+  def isOfNames(plan: LogicalPlan): Boolean = entry(plan).exists { found =>
+    found.decision == Decision.Named || found.onlyIf.exists(CatalogueCondition.ofNames) ||
+    OfNames(plan.getClass.getSimpleName)
+  }
+
+  private val OfNames = Set(
+    "AlterDatabasePropertiesCommand",
+    "CreateDatabaseCommand",
+    "DropDatabaseCommand",
+    "RenameTable",
+    "ShowNamespaces",
+    "ShowNamespacesCommand",
+    "ShowTables",
+    "ShowTablesCommand",
+    "ShowTablesExtended",
+    "ShowViews",
+    "ShowViewsCommand",
+    "UnsetNamespacePropertiesCommand"
+  )
 
   /** A refusal that must not wait for the end of the analysis. */
   def decideEarly(plan: LogicalPlan): Option[Decision.Refused] =

@@ -4,9 +4,15 @@ import org.apache.spark.sql.catalyst.plans.logical.{
   AlterTableCommand, AppendData, Command, LogicalPlan, OverwriteByExpression,
   OverwritePartitionsDynamic, Union
 }
+import org.apache.spark.sql.catalyst.streaming.WriteToStream
 import org.apache.spark.sql.delta.DeltaOptions
 import org.apache.spark.sql.delta.commands.OptimizeTableCommandBase
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
+
+/** A statement of Lakestep's own that changes tables or names; outside a transaction it is one by itself. */
+trait OwnWrite {
+  def writes: Boolean = true
+}
 
 /** What commands do to the table that they write. */
 private[sql] object StatementKinds {
@@ -24,6 +30,13 @@ private[sql] object StatementKinds {
       union.children.collect { case command: Command => command }
     case _ => Nil
   }
+
+  /** Whether a stream commits what it gets by itself; with `foreachBatch` that is the function's. */
+  def commitsBatches(stream: WriteToStream): Boolean =
+    !Sinks(stream.sink.getClass.getSimpleName.stripSuffix("$"))
+
+  private val Sinks =
+    Set("ForeachBatchSink", "ForeachWriterTable", "ConsoleTable", "MemorySink", "NoopTable")
 
   private def onlyRearranges(write: Command): Boolean = {
     val options = write match {

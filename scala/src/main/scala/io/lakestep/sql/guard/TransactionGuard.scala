@@ -3,6 +3,7 @@ package io.lakestep.sql.guard
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.streaming.WriteToStream
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
 
 import org.apache.spark.sql.delta.lakestep.{Callers, DeltaReference}
@@ -106,13 +107,19 @@ final class TransactionGuard(
     TransactionGuard.inside(node).foreach(refuseWrites(_, refuse))
   }
 
-  /** Whether a node changes something by itself that others can see. A stream says so when it starts. */
+  /** Whether a node changes something by itself that others can see. */
   private def isWrite(node: LogicalPlan, decision: Decision): Boolean = decision match {
     case Decision.Staged => true
-    case Decision.Refused("STREAMING") => false
+    case Decision.Refused("STREAMING") => node match {
+        case stream: WriteToStream => StatementKinds.commitsBatches(stream)
+        case _ => false
+      }
     case Decision.Refused("UNKNOWN_COMMAND") => node.isInstanceOf[Command]
     case Decision.Refused(_) => true
-    case _ => false
+    case _ => node match {
+        case own: OwnWrite => own.writes
+        case _ => false
+      }
   }
 
   private def refuseOutside(

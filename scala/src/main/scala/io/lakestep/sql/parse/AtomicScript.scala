@@ -3,6 +3,7 @@ package io.lakestep.sql.parse
 import scala.annotation.tailrec
 import scala.util.Try
 
+import org.antlr.v4.runtime.Token
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation
 import org.apache.spark.sql.catalyst.plans.logical.{
   CompoundBody, CompoundPlanStatement, ExceptionHandler, ForStatement, IfElseStatement, LogicalPlan,
@@ -13,7 +14,9 @@ import org.apache.spark.sql.catalyst.trees.CurrentOrigin
 import org.apache.spark.sql.execution.SparkSqlParser
 
 import io.lakestep.Errors
-import io.lakestep.sql.command.{BeginTransaction, CommitTransaction, RollbackTransaction}
+import io.lakestep.sql.command.{
+  AssertStatement, BeginTransaction, CommitTransaction, RollbackTransaction
+}
 import io.lakestep.sql.parser.LakestepSqlLexer._
 
 /**
@@ -45,11 +48,13 @@ private[parse] final class AtomicScript(
   private def ourPlan(part: Part): Option[LogicalPlan] =
     if (!part.mayBeOurs) None
     else
-      Statements.parse(part.text) match {
+      Statements.parse(part.placed) match {
         case ParsedText.Ours(
               _: BeginTransaction | _: CommitTransaction | _: RollbackTransaction
             ) =>
           throw refused(part)
+        // A value may stand anywhere in its condition.
+        case ParsedText.Ours(_: AssertStatement) => Some(statement(filled(part.placed)))
         case ParsedText.Ours(plan) => Some(plan)
         case ParsedText.Atomic(_) => throw refused(part)
         case _ => None
@@ -62,10 +67,10 @@ private[parse] final class AtomicScript(
 
   /** The plan of a statement that means something else to another parser than to Spark's own. */
   private def foreignPlan(part: Part): Option[LogicalPlan] =
-    if (OfScripts(part.first)) None
+    if (OfScripts(part.first.getType)) None
     else
       for {
-        text <- Try(filled(part.text)).toOption
+        text <- Try(filled(part.placed)).toOption
         plan <- Try(statement(text)).toOption
         if !Try(sparks.parsePlan(text)).toOption.exists(shape(_) == shape(plan))
       } yield plan
@@ -97,8 +102,12 @@ private[parse] object AtomicScript {
    *
    * @param start where it begins, and `end` where it ends, in code points
    */
-  private final case class Part(text: String, start: Int, end: Int, line: Int, first: Int) {
-    def mayBeOurs: Boolean = OurFirst(first)
+  private final case class Part(text: String, start: Int, end: Int, first: Token) {
+    def line: Int = first.getLine
+    def mayBeOurs: Boolean = OurFirst(first.getType)
+
+    /** So that errors tell where it is in the script. */
+    def placed: String = "\n" * (line - 1) + " " * first.getCharPositionInLine + text
   }
 
   /** With these our statements begin. */
@@ -134,7 +143,7 @@ private[parse] object AtomicScript {
       val last = Iterator.from(first).takeWhile(i => i < tokens.size && !isSemicolon(i)).max
       val (start, end) = (tokens(first).getStartIndex, tokens(last).getStopIndex + 1)
       val found = text.substring(text.offsetByCodePoints(0, start), text.offsetByCodePoints(0, end))
-      Part(found, start, end, tokens(first).getLine, tokens(first).getType)
+      Part(found, start, end, tokens(first))
     }
     def wordAt(i: Int) = if (i < tokens.size) word(i) else ""
     // The statement of `DECLARE … HANDLER FOR …` follows the conditions.

@@ -5,7 +5,7 @@ import scala.util.control.NonFatal
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.{FunctionIdentifier, TableIdentifier}
 import org.apache.spark.sql.catalyst.expressions.Expression
-import org.apache.spark.sql.catalyst.parser.ParserInterface
+import org.apache.spark.sql.catalyst.parser.{ParseException, ParserInterface}
 import org.apache.spark.sql.catalyst.plans.logical.{CompoundBody, LogicalPlan, SingleStatement}
 import org.apache.spark.sql.catalyst.trees.{CurrentOrigin, Origin}
 import org.apache.spark.sql.internal.VariableSubstitution
@@ -68,7 +68,8 @@ private[parse] abstract class TextParser(session: SparkSession, delegate: Parser
   /** @param filled puts values for the parameters of a text */
   protected def atomic(sqlText: String, script: String)(filled: String => String): LogicalPlan = {
     val parsed =
-      new AtomicScript(filled, delegate.parsePlan, piece(_)(delegate.parsePlan)).parse(script)
+      try new AtomicScript(filled, delegate.parsePlan, piece(_)(delegate.parsePlan)).parse(script)
+      catch { case failure: ParseException => throw failure.withCommand(sqlText) }
     val begin = BeginTransaction(None, TransactionModes())
     block(sqlText, begin, Seq(BlockPiece(script, parsed)), BlockEnd.Commit)
   }

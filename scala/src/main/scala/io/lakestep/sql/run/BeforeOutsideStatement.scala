@@ -17,13 +17,18 @@ import io.lakestep.transaction.{Autocommit, InternalClones, Transactions}
  * A statement outside a transaction that makes a table of others, moves one, or deletes files: no table that it
  * names may hold a commit of an unfinished entry when it starts, as that may be taken back. One that
  * changes a Delta table starts a transaction of Delta's, which `BaseTransactionBackstop` watches.
+ *
+ * One that changes or lists names asks the metastore when it runs: that must say what transactions have made
+ * of them, as queries do.
  */
 private[sql] object BeforeOutsideStatement {
 
   def apply(session: SparkSession, command: Command): Unit =
-    if (keepsWhatItReads(command) &&
-      !Transactions.isOpen(session) && !InternalClones.contains(session))
-      Autocommit.beforeWrite(session, (tables(command) ++ renamed(session, command)).distinct)
+    if (!Transactions.isOpen(session) && !InternalClones.contains(session)) {
+      if (CommandCatalogue.isOfNames(command)) Autocommit.beforeNames(session)
+      if (keepsWhatItReads(command))
+        Autocommit.beforeWrite(session, (tables(command) ++ renamed(session, command)).distinct)
+    }
 
   /** Not DROP, for example: that is also the way out when an entry cannot be finished. */
   private def keepsWhatItReads(command: Command): Boolean = command match {

@@ -16,7 +16,9 @@ import org.apache.spark.sql.execution.datasources.v2.V2CommandExec
 import org.apache.spark.sql.delta.lakestep.DeltaHousekeeping
 import io.lakestep.Errors
 import io.lakestep.overlay.OverlayPath
-import io.lakestep.sql.command.{InspectionCommand, StatementOfTransaction, TransactionCommand}
+import io.lakestep.sql.command.{
+  InspectionCommand, StatementOfTransaction, TransactionCommand, UndropTable
+}
 import io.lakestep.sql.guard.{CommandCatalogue, Decision, ScriptVariables, StatementKinds}
 import io.lakestep.sql.read.{NoteStatementTables, ReadSets, ReadsTables, StatementTables}
 import io.lakestep.sql.parse.StatementTag
@@ -190,7 +192,8 @@ final case class StatementStrategy(session: SparkSession) extends SparkStrategy 
           transaction.failure.checkFailed()
           ReadSets.command(transaction, command)
           ReadSets.query(transaction, command, NoteStatementTables.notedOf(command))
-          if (CommandCatalogue.decide(command) == Decision.Harmless && !ScriptVariables(command))
+          def isOfSession = !ScriptVariables(command) && !command.isInstanceOf[UndropTable]
+          if (CommandCatalogue.decide(command) == Decision.Harmless && isOfSession)
             transaction.changesSession()
         }
     }

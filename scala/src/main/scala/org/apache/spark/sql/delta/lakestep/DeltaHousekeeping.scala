@@ -95,7 +95,7 @@ object DeltaHousekeeping extends Logging {
    * which each transaction makes two versions could go without for ever.
    *
    * @param keep makes files durable
-   * @param leastMs as of `LogCleanup`
+   * @param undoMs as of `LogCleanup`
    * @param needed as of `LogCleanup`
    */
   def checkpoint(
@@ -104,14 +104,14 @@ object DeltaHousekeeping extends Logging {
       versions: Seq[Long],
       checkpointInterval: Int,
       keep: Seq[Path] => Unit,
-      leastMs: Long,
+      undoMs: Option[Long],
       needed: => Option[Long]): Unit =
     versions.find(version => version > 0 && version % checkpointInterval == 0).foreach { version =>
       logged(s"No checkpoint of $table at version $version") {
         val log = DeltaLog.forTable(session, table)
         val snapshot = log.update()
         DurableCheckpoint.write(session, log, snapshot, keep) {
-          LogCleanup(log, snapshot, leastMs, needed)
+          LogCleanup(log, snapshot, undoMs, needed)
         }
         PublishedChecksums.writeMissing(session, snapshot)
       }

@@ -12,30 +12,46 @@ object LogCleanup {
   private val MarginMs = 60000L
 
   /**
-   * @param leastMs what is younger stays
+   * @param undoMs what the table was like since then can be read, if it is given
    * @param needed the oldest version that is read, if any is; asked for only where something is to go
    */
-  def apply(log: DeltaLog, snapshot: Snapshot, leastMs: Long, needed: => Option[Long]): Unit = {
+  def apply(
+      log: DeltaLog,
+      snapshot: Snapshot,
+      undoMs: Option[Long],
+      needed: => Option[Long]): Unit = {
     val metadata = snapshot.metadata
-    val retainMs = log.deltaRetentionMillis(metadata).max(leastMs)
+    val retainMs = log.deltaRetentionMillis(metadata)
     if (log.enableExpiredLogCleanup(metadata)) {
-      val files = log.store
-        .listFrom(FileNames.listingPrefix(log.logPath, 0), log.newDeltaHadoopConf())
-        .filter(isVersioned).toVector
+      val files = listed(log, from = 0)
       val now = log.clock.getTimeMillis()
       def clean(ms: Long): Unit =
         log.cleanUpExpiredLogs(snapshot, deltaRetentionMillisOpt = Some(ms))
-      if (files.exists(_.getModificationTime < now - retainMs)) needed match {
+      def oldest = (undoMs.map(ms => versionAt(files, now - ms)) ++ needed).minOption
+      if (files.exists(_.getModificationTime < now - retainMs)) oldest match {
         case None => clean(retainMs)
         case Some(version) =>
           // Without a checkpoint it takes the whole log to read the version.
           for (base <- checkpointBefore(log, version)) {
-            val kept = files.filter(f => FileNames.getFileVersion(f.getPath) >= base)
+            val kept = files.filter(versionOf(_) >= base)
             val sinceMs = kept.map(_.getModificationTime).minOption.getOrElse(now)
             clean(retainMs.max(now - sinceMs + MarginMs))
           }
       }
     }
+  }
+
+  private def listed(log: DeltaLog, from: Long): Vector[FileStatus] =
+    log.store.listFrom(FileNames.listingPrefix(log.logPath, from), log.newDeltaHadoopConf())
+      .filter(isVersioned).toVector
+
+  private def versionOf(file: FileStatus) = FileNames.getFileVersion(file.getPath)
+
+  /** The newest version at a time, or the first one there is. */
+  private def versionAt(files: Vector[FileStatus], timeMs: Long): Long = {
+    val commits = files.filter(FileNames.isDeltaFile)
+    val (before, since) = commits.partition(_.getModificationTime <= timeMs)
+    before.lastOption.orElse(since.headOption).fold(0L)(versionOf)
   }
 
   private def isVersioned(file: FileStatus) =
@@ -45,14 +61,14 @@ object LogCleanup {
   private def checkpointBefore(log: DeltaLog, version: Long): Option[Long] =
     log.findLastCompleteCheckpointBefore(Some(CheckpointInstance(version + 1))).map(_.version)
 
-  /** When a clean-up may first take what a version needs, if its commit is there. */
+  /** When a clean-up may first take what a version needs, its checkpoint too, if its commit is there. */
   def keptUntilMs(session: SparkSession, table: Path, version: Long): Option[Long] =
     session.withActive {
       val log = DeltaLog.forTable(session, table)
       val retainMs = log.deltaRetentionMillis(log.update().metadata)
-      log.store
-        .listFrom(FileNames.listingPrefix(log.logPath, version), log.newDeltaHadoopConf())
-        .find(FileNames.isDeltaFile).filter(f => FileNames.deltaVersion(f) == version)
-        .map(_.getModificationTime + retainMs)
+      val files = listed(log, checkpointBefore(log, version).getOrElse(0L))
+        .takeWhile(versionOf(_) <= version)
+      val isThere = files.exists(f => FileNames.isDeltaFile(f) && versionOf(f) == version)
+      Option.when(isThere)(files.map(_.getModificationTime).min + retainMs)
     }
 }

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.analysis.ResolvedTable
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.delta.catalog.DeltaTableV2
-import org.apache.spark.sql.delta.commands.RestoreTableCommand
+import org.apache.spark.sql.delta.commands.{AlterDeltaTableCommand, RestoreTableCommand}
 import org.apache.spark.sql.delta.files.TahoeLogFileIndex
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
@@ -59,7 +59,11 @@ object OverlayRelation {
           plan match {
             case relation: DataSourceV2Relation => relation.copy(table = found)
             case target: ResolvedTable => target.copy(table = found)
-            case _ => RestoreTableCommand(found)
+            case command =>
+              command.makeCopy(command.productIterator.map {
+                case _: DeltaTableV2 => found
+                case other => other.asInstanceOf[AnyRef]
+              }.toArray)
           }
         }
       case _ => None
@@ -80,6 +84,7 @@ object OverlayRelation {
       case relation: DataSourceV2Relation => relation.table
       case target: ResolvedTable => target.table
       case restore: RestoreTableCommand => restore.sourceTable
+      case alter: AlterDeltaTableCommand => alter.table
       case _ => null
     }).collect { case table: DeltaTableV2 => table }
   }
