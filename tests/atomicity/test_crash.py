@@ -1,6 +1,7 @@
 """Drivers killed, stopped and held at the steps of a COMMIT: all tables change, or none does."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -23,7 +24,7 @@ def rollback_steps(tables):
 
 
 def kill_points():
-    short = {"beforeOrder:1", "published:1"}
+    short = {"beforeOrder:1", "published:1", "decided:1"}
     return [
         pytest.param(
             tables,
@@ -73,6 +74,15 @@ def check(lake, expected, session, plain):
         later = [(key, "later" if key == 2 else v) for key, v in rows]
         assert lake.rows(path) == [*later, (9, "foreign")]
     lake.check_timeline()
+    session.call("transactions:flush")
+    session.sql("VACUUM TRANSACTIONS RETAIN 0 HOURS")
+    assert [folder for path in lake.tables for folder in left_in(path)] == []
+
+
+def left_in(path):
+    """What transactions have staged in a table, and what is put with a temporary name first."""
+    own = Path(path.removeprefix("file:"), "_delta_log", "_lakestep")
+    return [*own.glob("t[0-9a-f]*"), *own.glob("tmp/*")]
 
 
 @pytest.mark.parametrize(("tables", "step", "happens"), kill_points())

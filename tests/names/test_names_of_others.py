@@ -209,7 +209,7 @@ def test_undrop_brings_back_what_the_transaction_has_dropped_last(spark, schema)
     spark.sql(f"UNDROP TABLE spark_catalog.{schema}.t")
     assert value(spark, "t") == [2]
     spark.sql("ROLLBACK TO s")
-    for name in ("elsewhere.t", f"elsewhere.{schema}.t", f"spark_catalog.a.{schema}.t"):
+    for name in (f"elsewhere.{schema}.t", f"spark_catalog.a.{schema}.t"):
         with refused("LAKESTEP_NO_DROPPED_TABLE", "42P01"):
             spark.sql(f"UNDROP TABLE {name}")
     spark.sql(f"ALTER TABLE {schema.upper()}.t RENAME TO {schema}.w")

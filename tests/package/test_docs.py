@@ -69,6 +69,13 @@ def test_links_lead_to_files_and_headings(page):
     assert links.dead(page) == []
 
 
+def test_every_page_is_in_the_menu_and_in_the_list_of_pages():
+    menu, listed = (TOP / "mkdocs.yml").read_text(), (DOCS / "index.md").read_text()
+    pages = {page.name for page in DOCS.glob("*.md")} - {"index.md"}
+    assert {page for page in pages if f": {page}\n" not in menu} == set()
+    assert {page for page in pages if f"]({page})" not in listed} == set()
+
+
 # Names.
 
 

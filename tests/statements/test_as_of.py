@@ -229,6 +229,10 @@ def test_queries_outside_name_versions_of_the_database(spark, other_session, tab
         assert session.read.option("lakestepVersion", first).table(one).count() == 3
         by_path = session.read.option("lakestepVersion", first).format("delta")
         assert by_path.load(path).count() == by_path.option("path", path).load().count() == 3
+        stream = session.readStream.format("delta").option("lakestepVersion", first)
+        for read in (lambda s=stream: s.table(one), lambda s=stream, p=path: s.load(p)):
+            with refused("LAKESTEP_AS_OF_NOT_FOUND", "22023"):
+                _ = read().schema
         # Delta's own.
         assert count(session, "VERSION AS OF 1", one) == 2
         assert session.read.option("versionAsOf", 1).table(one).count() == 2
@@ -311,8 +315,16 @@ def test_a_log_that_was_cut_is_not_read_as_of_today(spark, table, other):
             file.unlink()
             (file.parent / f".{file.name}.crc").unlink(missing_ok=True)
     assert at(spark, entry, name, kept) == ["LAKESTEP_NOT_THERE_AS_OF", [2]]
-    with refused("LAKESTEP_NOT_THERE_AS_OF", "42704"):
-        spark.sql(f"SELECT * FROM {name} VERSION AS OF 'db:{entry}'").collect()
+
+    def why():
+        with refused("LAKESTEP_NOT_THERE_AS_OF", "42704") as raised:
+            spark.sql(f"SELECT * FROM {name} VERSION AS OF 'db:{entry}'").collect()
+        return str(raised.value)
+
+    assert "a named snapshot of that version would have kept it" in why()
+    newer = spark.sql("CREATE SNAPSHOT past_keeper").first()["entry"]
+    assert f"snapshot past_keeper has it as it was in version {newer}" in why()
+    spark.sql("DROP SNAPSHOT past_keeper")
 
 
 def test_the_time_of_a_commit_is_the_one_that_it_holds(spark, table):

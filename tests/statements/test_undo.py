@@ -800,6 +800,42 @@ def test_vacuum_that_may_be_at_it_is_waited_for(spark, table, vacuums, tmp_path)
     assert ids(session, one) == [1, 2]
 
 
+def schemas(spark):
+    return {row[0] for row in spark.sql("SHOW SCHEMAS").collect()}
+
+
+@pytest.mark.classic
+def test_schemas_go_and_come_back_with_their_tables(spark):
+    make = "CREATE TABLE undo_schema.t USING delta AS SELECT 1 AS id, 'a' AS v"
+    entry = write(spark, "CREATE SCHEMA undo_schema", make)
+    try:
+        bad = load(spark, "DROP SCHEMA undo_schema CASCADE")
+        lakestep.revert(spark, bad)
+        assert ids(spark, "undo_schema.t") == [1]
+        write(spark, "INSERT INTO undo_schema.t VALUES (2, 'b')")
+        then = spark.sql("SELECT current_timestamp()").first()[0]
+        worse = load(spark, "DROP SCHEMA undo_schema CASCADE")
+        spark.sql(f"BEGIN AS OF VERSION {entry}")
+        assert "undo_schema" in schemas(spark)
+        rollback(spark)
+        assert "undo_schema" not in schemas(spark)
+        dry = lakestep.restore(spark, before=worse, schema="undo_schema", dry_run=True)
+        assert "NAMED" in {found.action for found in dry}
+        assert "undo_schema" not in schemas(spark)
+        lakestep.restore(spark, before=worse, schema="spark_catalog.undo_schema")
+        assert ids(spark, "undo_schema.t") == [1, 2]
+        write(spark, "DELETE FROM undo_schema.t")
+        lakestep.restore(spark, timestamp=then, schema="`undo_schema`", keep_keys=True)
+        assert ids(spark, "undo_schema.t") == [1, 2]
+        spark.sql("CREATE SNAPSHOT undo_all")
+        write(spark, "DELETE FROM undo_schema.t")
+        lakestep.restore(spark, snapshot="undo_all", tables=["undo_schema.t"])
+        assert ids(spark, "undo_schema.t") == [1, 2]
+    finally:
+        spark.sql("DROP SNAPSHOT undo_all")
+        spark.sql("DROP SCHEMA undo_schema CASCADE")
+
+
 # Python.
 
 

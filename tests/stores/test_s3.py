@@ -140,6 +140,19 @@ def test_requests_of_a_commit_of_two_tables(s3, s3_drivers, requests_of):
     assert len(s3.requests) - before <= 36
 
 
+def test_requests_outside(s3, s3_drivers, requests_of):
+    path = s3.table("counted-outside/t")
+    session = s3_drivers[0].session(**root("counted-outside"))
+    insert = f"INSERT INTO delta.`{path}` VALUES (3, 'new')"
+    select = f"SELECT count(v) FROM delta.`{path}`"
+    for _ in range(2):
+        session.sql("BEGIN", insert, "COMMIT")
+        session.call("transactions:flush")
+    session.sql(insert, select)
+    # 35 and 6 by plain Delta: benchmarks/stores.py.
+    assert requests_of(session, insert, select) == [33, 6]
+
+
 def of_delta(request):
     """Whether plain Delta asks for it as well: a data file, or the content of a commit."""
     is_data = request.key.endswith(".parquet") and "_delta_log" not in request.key

@@ -61,6 +61,7 @@ final case class ReadAsOf(session: SparkSession) extends Rule[LogicalPlan] {
       "asked" -> AsOf.asked(source.options(VersionOption)).toString,
       "reason" -> reason
     )
+    if (source.isStreaming) refuse(ReadAsOf.IsStream)
     if (Seq("versionAsOf", "timestampAsOf").exists(source.options.contains))
       refuse("versionAsOf or timestampAsOf is given, too")
     (source.paths ++ source.options.get("path")).distinct match {
@@ -78,7 +79,7 @@ final case class ReadAsOf(session: SparkSession) extends Rule[LogicalPlan] {
       throw Errors(
         "LAKESTEP_AS_OF_NOT_FOUND",
         "asked" -> asOf.toString,
-        "reason" -> "a stream reads what is new"
+        "reason" -> ReadAsOf.IsStream
       )
     else if (session.sessionState.catalog.isTempView(relation.multipartIdentifier))
       // Spark says that it cannot.
@@ -100,6 +101,8 @@ object ReadAsOf {
 
   /** The option of a DataFrameReader. */
   val VersionOption = "lakestepVersion"
+
+  private val IsStream = "a stream reads what is new"
 
   private def option(options: CaseInsensitiveStringMap) = Option(options.get(VersionOption))
 
