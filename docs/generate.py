@@ -116,8 +116,8 @@ The Python package reads these.
 |---|---|
 | `LAKESTEP_JAR` | the JAR to use in place of the wheel's |
 | `LAKESTEP_DELTA_JARS` | a folder with Delta's JARs |
-| `LAKESTEP_ROOT` | the timeline that [`lakestep`](operations.md#from-the-shell) looks at, where the command names none |
-| `AWS_REGION`, `AWS_ENDPOINT_URL_S3`, … | as for other AWS tools, by commands that read S3 without a JVM |
+| `LAKESTEP_ROOT` | the timeline of [`lakestep`](operations.md#from-the-shell) where none is named |
+| `AWS_REGION`, `AWS_ENDPOINT_URL_S3`, … | as in AWS's tools, where S3 is read without a JVM |
 
 ## Table property lakestep.foreignWriters
 

@@ -121,8 +121,9 @@ def staged(spark, pair, target):
     return None
 
 
+@pytest.mark.sliced(1)
 def test_every_pair_is_committed(spark, arena):
-    """All pairs at once: one transaction, each pair on a table of its own."""
+    """The pairs of a slice at once: one transaction, each pair on a table of its own."""
     targets = {case: arena.table(case[0]) for case in slices.part(SMALL)}
     since = {case: head(target.path) for case, target in targets.items()}
     begin(spark)

@@ -84,19 +84,22 @@ def test_frames_and_delta_tables_are_refused(spark, table, tmp_path, require):
 
 def test_streams_that_commit_by_themselves_are_refused(spark, table, tmp_path, require):
     source, target = table("required_source"), table("required_sink", ())
-    stream = spark.readStream.table(source).writeStream.trigger(availableNow=True)
-    stream = stream.option("checkpointLocation", str(tmp_path / "c"))
+
+    def stream():
+        writer = spark.readStream.table(source).writeStream.trigger(availableNow=True)
+        return writer.option("checkpointLocation", str(tmp_path / "c"))
+
     require()
     for start in (
-        lambda: stream.toTable(target),
-        lambda: stream.format("delta").start(str(tmp_path / "t")),
-        lambda: stream.format("parquet").start(str(tmp_path / "p")),
+        lambda: stream().toTable(target),
+        lambda: stream().format("delta").start(str(tmp_path / "t")),
+        lambda: stream().format("parquet").start(str(tmp_path / "p")),
     ):
         with refused(*REQUIRED):
             start()
     assert spark.table(target).count() == 0
     assert not (tmp_path / "t").exists() and not (tmp_path / "p").exists()
-    stream.format("noop").start().awaitTermination()
+    stream().format("noop").start().awaitTermination()
 
 
 def test_what_takes_back_is_refused(spark, table, require):

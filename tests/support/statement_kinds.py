@@ -351,6 +351,23 @@ KINDS = {
             sql("OPTIMIZE {t} ZORDER BY (nothing)"),
         ),
         StatementKind(
+            "truncate",
+            sql("TRUNCATE TABLE {t}"),
+            sql("TRUNCATE TABLE {t} PARTITION (nothing = 1)"),
+        ),
+        StatementKind(
+            "comment",
+            sql("COMMENT ON TABLE {t} IS 'é'"),
+            sql("COMMENT ON COLUMN {t}.nothing IS 'é'"),
+            is_seen=False,
+        ),
+        StatementKind(
+            "cluster_by",
+            sql("ALTER TABLE {t} CLUSTER BY (id, n)"),
+            sql("ALTER TABLE {t} CLUSTER BY (nothing)"),
+            is_seen=False,
+        ),
+        StatementKind(
             "restore",
             sql("RESTORE TABLE {t} TO VERSION AS OF 1"),
             sql("RESTORE TABLE {t} TO VERSION AS OF 999"),
@@ -539,6 +556,16 @@ KINDS = {
             "for_path_zorder",
             by_path(lambda table, s: table.optimize().executeZOrderBy("id", "n")),
             by_path(lambda table, s: table.optimize().executeZOrderBy("nothing")),
+        ),
+        StatementKind(
+            "for_name_restore",
+            by_name(lambda table, s: table.restoreToVersion(1)),
+            by_name(lambda table, s: table.restoreToVersion(999)),
+        ),
+        StatementKind(
+            "for_path_restore",
+            by_path(lambda table, s: table.restoreToVersion(1)),
+            by_path(lambda table, s: table.restoreToVersion(999)),
         ),
         StatementKind(
             "for_name_add_feature",
