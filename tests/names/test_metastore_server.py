@@ -246,7 +246,8 @@ def test_names_of_a_killed_driver_are_made_by_another_one(pool, pair, sessions, 
 
 def test_a_statement_outside_meets_the_table_that_queries_show(pool, pair, sessions, server):
     one, other = sessions
-    one.sql(*said(SETUP, "owed"))
+    one.sql("BEGIN", *said(SETUP, "owed"), "COMMIT")
+    other.sql("BEGIN", "COMMIT")
     renames = ["a RENAME TO owed.aside", "b RENAME TO owed.a", "aside RENAME TO owed.b"]
     swap = [f"ALTER TABLE owed.{rename}" for rename in renames]
     start = partial(one.start_sql, "BEGIN", *swap, "COMMIT")

@@ -211,7 +211,7 @@ def test_errors_name_the_lines_of_the_text(spark, table):
     with pytest.raises(Exception, match=r"line[: ]3"):
         spark.sql("BEGIN ATOMIC\n SAVEPOINT s;\n OPTIMIZE nowhere;\nEND")
     with refused("PARSE_SYNTAX_ERROR") as failure:
-        spark.sql(f"BEGIN ATOMIC\n OPTIMIZE {one};\n SELECT 1 FROM;\nEND")
+        spark.sql(f"BEGIN ATOMIC\n OPTIMIZE {one};\n SELECT (1;\nEND")
     assert "line 3" in str(failure.value) and f"OPTIMIZE {one};" in str(failure.value)
     assert "lakestep_statement" not in str(failure.value)
 

@@ -91,14 +91,14 @@ def test_streams_that_commit_by_themselves_are_refused(spark, table, tmp_path, r
 
     require()
     for start in (
-        lambda: stream().toTable(target),
+        lambda: stream().format("delta").toTable(target),
         lambda: stream().format("delta").start(str(tmp_path / "t")),
         lambda: stream().format("parquet").start(str(tmp_path / "p")),
     ):
         with refused(*REQUIRED):
             start()
     assert spark.table(target).count() == 0
-    assert not (tmp_path / "t").exists() and not (tmp_path / "p").exists()
+    assert list(tmp_path.rglob("*.parquet")) == []
     stream().format("noop").start().awaitTermination()
 
 
