@@ -17,10 +17,10 @@ NOTED = {"spark.sql.extensions": "io.lakestep.sql.guard.SeenPlans"}
 def of_all_cases(spark, folder):
     """The classes of the plans of all cases, in transactions that are rolled back."""
     targets = {}
-    for kind in sorted({kind.table for kind in statement_kinds.KINDS.values()}):
-        table_kinds.create(spark, kind, f"{folder}/{kind}")
-        spark.sql(f"CREATE TABLE {kind} USING delta LOCATION '{folder}/{kind}'")
-        targets[kind] = statement_kinds.Target(kind, f"{folder}/{kind}")
+    for name in sorted({kind.table for kind in statement_kinds.KINDS.values()}):
+        table_kinds.create(spark, name, f"{folder}/{name}")
+        spark.sql(f"CREATE TABLE {name} USING delta LOCATION '{folder}/{name}'")
+        targets[name] = statement_kinds.Target(name, f"{folder}/{name}")
     for kind in statement_kinds.KINDS.values():
         begin(spark)
         kind.run(spark, targets[kind.table])
@@ -42,5 +42,4 @@ def staged():
 def test_every_class_that_is_staged_has_a_case(pool, tmp_path):
     session = pool.start(NOTED).session(tmp_path / "timeline")
     seen = session.call("test_catalogue:of_all_cases", folder=str(tmp_path))
-    print(sorted(set(staged()) - set(seen)))
     assert set(staged()) - set(seen) == set()

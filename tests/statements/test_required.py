@@ -109,7 +109,7 @@ def test_what_takes_back_is_refused(spark, table, require):
     require()
     for statement in (
         f"REVERT TRANSACTION '{txn.id}'",
-        f"RESTORE TABLES ({name}) TO VERSION {txn.entry - 1}",
+        f"RESTORE TABLES ({name}) TO VERSION {txn.entry}",
         f"UNDROP TABLE {name}",
     ):
         with refused(*REQUIRED):
