@@ -157,11 +157,12 @@ class Client:
         return time.monotonic() - began
 
     def counted(self, statements: list[str]) -> list[dict[str, int]]:
-        """Run statements and return the requests to the store that each made."""
+        """Run statements and return the requests to the store that each made, with what follows it."""
         counts = []
         for statement in statements:
             before = self._requests()
             self._rows(statement)
+            self.flush()
             after = self._requests()
             counts.append(
                 {
