@@ -31,12 +31,15 @@ def test_no_new_table_takes_the_folder_of_one_that_was_renamed(spark, other, sch
 
 def test_no_new_table_takes_the_folder_of_one_that_was_dropped(spark, other, schema):
     make(spark, "t", 1)
+    make(spark, "u", 2)
     begin(spark)
     spark.sql("DROP TABLE t")
     commit(spark)
     for attempt in (
         "CREATE OR REPLACE TABLE t USING delta AS SELECT 2 AS v",
         "CREATE TABLE t (v INT) USING delta",
+        "CREATE OR REPLACE TABLE t SHALLOW CLONE u",
+        "CREATE TABLE t LIKE u",
     ):
         with refused("LAKESTEP_FOLDER_OF_ANOTHER_TABLE", "42710") as raised:
             other.sql(attempt)

@@ -240,11 +240,13 @@ def test_names_of_a_killed_driver_are_made_by_another_one(pool, pair, sessions, 
     one.sql(*said(SETUP, "killed"))
     start = partial(one.start_sql, "BEGIN", *said(CHANGES, "killed"), "COMMIT")
     kill_before_names(start, pool, pair, server)
-    # SHOW TABLES does so.
+    other.sql("BEGIN", "COMMIT")
     assert look(other, "killed") == AFTER
 
 
-def test_a_statement_outside_meets_the_table_that_queries_show(pool, pair, sessions, server):
+def test_a_statement_outside_meets_the_table_that_queries_show(
+    pool, pair, sessions, server, tmp_path
+):
     one, other = sessions
     one.sql("BEGIN", *said(SETUP, "owed"), "COMMIT")
     other.sql("BEGIN", "COMMIT")
@@ -253,6 +255,20 @@ def test_a_statement_outside_meets_the_table_that_queries_show(pool, pair, sessi
     start = partial(one.start_sql, "BEGIN", *swap, "COMMIT")
     kill_before_names(start, pool, pair, server)
     assert other.sql("SELECT v FROM owed.a") == [(2,)]
+    # Nobody can make a name without a file there.
+    makings = tmp_path / "timeline" / "makings"
+    makings.rename(tmp_path / "aside")
+    makings.write_text("no folder")
+    for statement in ("DROP TABLE owed.a", "ALTER TABLE owed.a RENAME TO owed.c", "DROP SCHEMA owed"):
+        with pytest.raises(DriverError) as refused:
+            other.sql(statement)
+        assert (refused.value.condition, refused.value.sql_state) == (
+            "LAKESTEP_NAME_NOT_MADE",
+            "55000",
+        )
+    other.sql("CREATE TABLE owed.other USING delta AS SELECT 3 AS v", "DROP TABLE owed.other")
+    makings.unlink()
+    (tmp_path / "aside").rename(makings)
     other.sql("DROP TABLE owed.a")
     assert look(other, "owed") == {"b": [1]}
 

@@ -92,7 +92,7 @@ def test_at_most_ten_rows_are_told(spark, accounts):
 
 
 def test_rollback_on_failure(spark, accounts):
-    spark.conf.set("spark.lakestep.assert.onFailure", "rollback")
+    spark.conf.set("spark.lakestep.assert.onFailure", " Rollback")
     try:
         begin(spark)
         spark.sql(f"DELETE FROM {accounts}")

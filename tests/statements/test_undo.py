@@ -819,6 +819,15 @@ def test_schemas_go_and_come_back_with_their_tables(spark):
         assert "undo_schema" in schemas(spark)
         rollback(spark)
         assert "undo_schema" not in schemas(spark)
+        lakestep.revert(spark, worse)
+        begin(spark)
+        spark.sql(f"RESTORE SCHEMA undo_schema TO VERSION {entry - 1}")
+        assert "undo_schema" not in schemas(spark)
+        spark.sql("CREATE SCHEMA undo_schema")
+        spark.sql("UNDROP TABLE undo_schema.t")
+        assert ids(spark, "undo_schema.t") == [1, 2]
+        rollback(spark)
+        worse = load(spark, "DROP SCHEMA undo_schema CASCADE")
         dry = lakestep.restore(spark, before=worse, schema="undo_schema", dry_run=True)
         assert "NAMED" in {found.action for found in dry}
         assert "undo_schema" not in schemas(spark)

@@ -99,8 +99,8 @@ object LakestepConf {
     "spark.lakestep.requireTransaction",
     false,
     "Whether a session refuses every write outside of a transaction, so that nothing is committed by " +
-      "itself that its author believes to be inside of one. Streams may start; what their batches do " +
-      "in foreachBatch is refused outside of a transaction, too.",
+      "itself that its author believes to be inside of one. Streams with foreachBatch may start; what their " +
+      "batches do is refused outside of a transaction, too.",
     _.trim.toBoolean
   )
 

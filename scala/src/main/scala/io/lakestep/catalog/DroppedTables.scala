@@ -11,7 +11,6 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.delta.lakestep.{DeltaHousekeeping, SparkInternals}
 import io.lakestep.{Errors, LakestepConf, LakestepException}
 import io.lakestep.commit.{IsolationLevel, Purged, TransactionModes}
-import io.lakestep.log.TableRef
 import io.lakestep.names.{Definition, Metastore, TableName}
 import io.lakestep.timeline.{DroppedTable, Purge}
 import io.lakestep.transaction.{Databases, Lifecycle, Transaction, Transactions}
@@ -35,22 +34,25 @@ object DroppedTables {
    *
    * Conditions: LAKESTEP_NO_DROPPED_TABLE, LAKESTEP_READ_ONLY_TRANSACTION; TABLE_OR_VIEW_ALREADY_EXISTS.
    */
-  def undrop(session: SparkSession, name: Seq[String]): Unit = Transactions.open(session) match {
-    case Some(transaction) => undrop(session, transaction, name)
-    case None =>
-      val own = Lifecycle.begin(session, Some("UNDROP TABLE"), TransactionModes())
-      Lifecycle.rollingBack(session, own.id) {
-        undrop(session, own, name)
-        Lifecycle.commit(session)
-      }
-      ()
-  }
+  def undrop(session: SparkSession, name: TableIdentifier): Unit =
+    Transactions.open(session) match {
+      case Some(transaction) => undrop(session, transaction, name)
+      case None =>
+        val own = Lifecycle.begin(session, Some("UNDROP TABLE"), TransactionModes())
+        Lifecycle.rollingBack(session, own.id) {
+          undrop(session, own, name)
+          Lifecycle.commit(session)
+        }
+        ()
+    }
 
-  private def undrop(session: SparkSession, transaction: Transaction, name: Seq[String]): Unit = {
+  private def undrop(
+      session: SparkSession,
+      transaction: Transaction,
+      name: TableIdentifier): Unit = {
     if (transaction.isReadOnly)
       throw Errors("LAKESTEP_READ_ONLY_TRANSACTION", "statement" -> "UNDROP TABLE")
-    val typed = ofSessionCatalog(session, name)
-    val identifier = session.sessionState.catalog.qualifyIdentifier(typed)
+    val identifier = session.sessionState.catalog.qualifyIdentifier(name)
     val key = TableName.of(identifier)
     val base = SparkInternals.metastore(session)
     if (transaction.names.table(base, key).isDefined)
@@ -65,21 +67,10 @@ object DroppedTables {
     transaction.names.change(_.set(key, Some(table)))
   }
 
-  /** Another catalog has no dropped tables. */
-  private def ofSessionCatalog(session: SparkSession, name: Seq[String]): TableIdentifier = {
-    val current = session.sessionState.catalogManager.currentCatalog.name
-    val full = if (name.length > 2) name else current +: name
-    full match {
-      case catalog +: names
-          if catalog.equalsIgnoreCase(SparkInternals.sessionCatalogName) && names.length <= 2 =>
-        TableIdentifier(names.last, names.dropRight(1).lastOption)
-      case _ => throw Errors("LAKESTEP_NO_DROPPED_TABLE", "table" -> name.mkString("."))
-    }
-  }
-
-  /** The dropped table that lies in a folder. */
-  def at(session: SparkSession, place: TableRef): Option[DroppedTable] =
-    of(session).find(_.table.path.contains(place))
+  /** The dropped table in a folder, as far as the session knows of transactions that changed names. */
+  def at(session: SparkSession, isThere: Path => Boolean): Option[DroppedTable] =
+    if (Databases.of(session).timeline.known.lastNames == 0) None
+    else of(session).find(_.table.path.exists(p => isThere(new Path(new URI(p.uri)))))
 
   /**
    * Deletes the data of managed tables that transactions dropped longer ago than that, and that no name leads

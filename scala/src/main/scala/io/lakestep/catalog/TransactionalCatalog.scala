@@ -26,8 +26,7 @@ import org.apache.spark.sql.delta.lakestep.SparkInternals
 import io.lakestep.{Errors, RuntimeContract}
 import io.lakestep.names.TableName
 import io.lakestep.overlay.OverlayPath
-import io.lakestep.storage.{CanonicalPath, HadoopStores, TemporaryFiles}
-import io.lakestep.transaction.{BasePath, Transactions}
+import io.lakestep.transaction.Transactions
 
 /**
  * Delta's catalog, with the open transaction in front of it: while a session has one, every Delta
@@ -185,38 +184,9 @@ class TransactionalCatalog extends DeltaCatalog with CreateTableLikeCall {
       TableIdentifier(ident.name, ident.namespace.lastOption)
     ))
 
-  /**
-   * A table that a transaction has renamed or dropped stays where it is: in the folder where Spark would put a
-   * new one of its old name, and where Delta takes over a table that it finds.
-   */
   private def refuseFolderOfAnother(ident: Identifier, properties: JMap[String, String]): Unit =
-    if (!isPathIdentifier(ident) && !properties.containsKey(TableCatalog.PROP_LOCATION)) {
-      val catalog = spark.sessionState.catalog
-      val name = TableIdentifier(ident.name, ident.namespace.lastOption)
-      val conf = spark.sessionState.newHadoopConf()
-      for {
-        schema <- ident.namespace.lastOption
-        if catalog.databaseExists(schema) && !catalog.tableExists(name)
-        folder = new Path(catalog.defaultTablePath(name))
-        log = new Path(folder, TemporaryFiles.LogFolder)
-        if HadoopStores.hasFolder(folder.getFileSystem(conf), log)
-        place = CanonicalPath(folder, conf)
-        named = catalog.externalCatalog.getTablesByName(
-          catalog.qualifyIdentifier(name).database.get,
-          catalog.listTables(schema).map(_.table)
-        ).find(t =>
-          t.storage.locationUri.exists(l => CanonicalPath(new Path(l), conf) == place)
-        ).map(_.identifier.unquotedString)
-        other <- named.orElse {
-          DroppedTables.at(spark, BasePath.ref(place)).map(d => s"the dropped table ${d.key}")
-        }
-      } throw Errors(
-        "LAKESTEP_FOLDER_OF_ANOTHER_TABLE",
-        "table" -> ident.toString,
-        "folder" -> folder.toString,
-        "other" -> other
-      )
-    }
+    if (!isPathIdentifier(ident) && !properties.containsKey(TableCatalog.PROP_LOCATION))
+      FolderOfAnother.refuse(spark, TableIdentifier(ident.name, ident.namespace.lastOption))
 
   private def refuseOtherFormat(ident: Identifier, properties: JMap[String, String]): Unit = {
     val provider = Option(properties.get(TableCatalog.PROP_PROVIDER))

@@ -107,8 +107,15 @@ private[catalog] final class UndoneTables(
     stage(by)
     if (!modes.isDry) {
       if (!names.isEmpty) {
-        Metastore.id(SparkInternals.metastore(session))
-        transaction.names.change(_ and names)
+        val base = SparkInternals.metastore(session)
+        Metastore.id(base)
+        val gone = for {
+          (name, None) <- names.tables
+          table <- transaction.names.table(base, name)
+        } yield name -> table
+        transaction.names.change { state =>
+          gone.foldLeft(state) { case (s, (name, table)) => s.drop(name, table) } and names
+        }
       }
       transaction.takesBack(undone, taken)
     }

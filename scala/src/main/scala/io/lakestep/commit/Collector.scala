@@ -42,9 +42,8 @@ private[commit] final class Collector(env: Environment, abort: Vector[String] =>
       stores.forPath(path.uri).deleteFolder(path.staging(id))
       id
     }
+    dropHolds(before)
     old.diff(aborted).filter(hasEnded).foreach(timeline.deleteRequested)
-    for (held <- timeline.snapshots.all() if held.isHold && held.comment.exists(hasEnded))
-      timeline.snapshots.drop(held, clock.nowMs())
     for {
       (making, time) <- timeline.makings() if time < before
       if LateNames.isForgotten(timeline, making, time, clock.nowMs())
@@ -57,6 +56,17 @@ private[commit] final class Collector(env: Environment, abort: Vector[String] =>
         Try(removeOld(folder, before)).failed.toOption.map(folder -> _)
       )
     CollectionReport(aborted, removed.size, failed)
+  }
+
+  /** What transactions held that have ended: by an entry, or without one, as their REQUESTED is gone. */
+  private def dropHolds(before: Long): Unit = {
+    val holds = timeline.snapshots.all().filter(_.isHold)
+    val over = ended(holds.flatMap(_.comment))
+    lazy val open = timeline.allRequested.keySet
+    for {
+      held <- holds
+      id <- held.comment if over(id) || held.createdMs < before && !open(id)
+    } timeline.snapshots.drop(held, clock.nowMs())
   }
 
   private def removeOld(folder: String, before: Long): Unit = {

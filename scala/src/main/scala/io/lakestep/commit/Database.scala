@@ -172,11 +172,19 @@ final class Database private[lakestep] (
     new QueryNames(timeline, names, timeline.known)
   }
 
-  /** Makes what committed transactions have made of names, where it is not made yet, as far as it can be. */
-  def makeNames(): Unit = if (timeline.existingId.isDefined) {
-    val view = timeline.refresh()
-    if (view.snapshot.names.unapplied.nonEmpty) names.applyPending(view)
-  }
+  /**
+   * Makes what committed transactions have made of names, where it is not made yet; what could not be made in
+   * the metastores of this client. Where no such transaction is known, the store is not asked.
+   */
+  def makeNames(): Set[NameKey] =
+    if (timeline.known.lastNames == 0) Set.empty
+    else {
+      try {
+        val view = timeline.refresh()
+        if (view.snapshot.names.unapplied.nonEmpty) names.applyPending(view)
+      } catch { case NonFatal(_) => () }
+      timeline.known.snapshot.names.pending.keySet.filter(k => options.catalogs.has(k.metastore))
+    }
 
   /** The newest committed batch of a query, as the timeline is now. */
   def batch(query: String): Option[AppliedBatch] =

@@ -37,7 +37,8 @@ private[lakestep] final case class NameState(
     NameState(tables ++ later.tables, schemas ++ later.schemas, dropped ++ later.dropped)
 
   def drop(name: TableName, table: CatalogTable): NameState =
-    set(name, None).copy(dropped = dropped.updated(name, table))
+    if (!DeltaTableUtils.isDeltaTable(table)) set(name, None)
+    else set(name, None).copy(dropped = dropped.updated(name, table))
 
   def set(name: TableName, table: Option[CatalogTable]): NameState =
     copy(tables = tables.updated(name, table))
@@ -198,10 +199,8 @@ private[lakestep] final class TransactionNames(
     }
 
   /** The table that the transaction itself has dropped last under a name, if no other name stands for it. */
-  def droppedHere(name: TableName): Option[CatalogTable] = state.dropped.get(name).filter { table =>
-    DeltaTableUtils.isDeltaTable(table) &&
-    !state.tables.values.flatten.exists(_.storage == table.storage)
-  }
+  def droppedHere(name: TableName): Option[CatalogTable] = state.dropped.get(name)
+    .filterNot(table => state.tables.values.flatten.exists(_.storage == table.storage))
 
   def change(next: NameState => NameState): Unit = {
     current.updateAndGet(next(_))

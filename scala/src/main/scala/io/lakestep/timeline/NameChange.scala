@@ -7,6 +7,9 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 import io.lakestep.Json
 import io.lakestep.log.TableRef
 
+/** A name as a statement gives it: of a table or view, or of a schema alone. */
+final case class NamedIn(schema: Option[String], name: Option[String])
+
 /**
  * A name of a metastore, in the metastore's own letter case.
  *
@@ -19,6 +22,11 @@ final case class NameKey(metastore: String, schema: String, name: Option[String]
   def meets(other: NameKey): Boolean =
     metastore == other.metastore && schema == other.schema &&
       (name == other.name || name.isEmpty || other.name.isEmpty)
+
+  /** Whether it is the name that a statement gives, or one in the schema that it gives, or that schema. */
+  def isNamedBy(parts: NamedIn, current: String): Boolean =
+    schema.equalsIgnoreCase(parts.schema.getOrElse(current)) &&
+      (parts.name.isEmpty || name.forall(n => parts.name.exists(_.equalsIgnoreCase(n))))
 
   override def toString: String = (schema +: name.toSeq).map(part => s"`$part`").mkString(".")
 }

@@ -14,6 +14,7 @@ import org.apache.spark.sql.delta.lakestep.DeltaFence
 import io.lakestep.LakestepException
 import io.lakestep.commit.ReadNames
 import io.lakestep.log.TableRef
+import io.lakestep.timeline.NameKey
 import io.lakestep.storage.{CanonicalPath, HadoopStores, LocalStore}
 
 /**
@@ -33,12 +34,15 @@ object Autocommit {
       .map(Databases.of(session).helpBeforeWrite(_)).contains(true)
   }
 
-  /** Before a statement changes or lists names: the metastore has what transactions have made of them. */
-  def beforeNames(session: SparkSession): Unit =
+  /**
+   * Before a statement changes names: the metastore has what transactions have made of them, but for
+   * those that are given.
+   */
+  def beforeNames(session: SparkSession): Set[NameKey] =
     try Databases.of(session).makeNames()
     catch {
-      // As a query does where the timeline cannot be read.
-      case NonFatal(_) => ()
+      // As for a query, where nothing is known of the timeline.
+      case NonFatal(_) => Set.empty
     }
 
   /**

@@ -1,6 +1,7 @@
 package io.lakestep.transaction
 
 import scala.annotation.tailrec
+import scala.util.Try
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.SparkSession
@@ -192,7 +193,8 @@ object Lifecycle {
     try Assertions.check(transaction.id, judged)
     catch {
       case failure: LakestepException =>
-        if (session.conf.getOption(LakestepConf.OnAssertionFailure.key).contains("rollback")) {
+        val onFailure = Try(LakestepConf.OnAssertionFailure.from(session.conf.getOption))
+        if (onFailure.toOption.contains("rollback")) {
           try rollback(session)
           catch { case NonFatal(undo) => failure.addSuppressed(undo) }
         }

@@ -2,7 +2,7 @@ package io.lakestep.commit
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.timeline.{CommitEntry, Rule}
+import io.lakestep.timeline.{CommitEntry, Rule, SnapshotTable}
 
 /** VACUUM TRANSACTIONS beside live and dead clients. */
 final class CollectorSuite extends AnyFunSuite {
@@ -44,6 +44,24 @@ final class CollectorSuite extends AnyFunSuite {
     assert(s.commit(young).isInstanceOf[CommitOutcome.Committed])
     assert(s.lake.live("A") == Set("a2", "young"))
     assert(s.lake.client().describe(old.id).isInstanceOf[TransactionStatus.Aborted])
+  }
+
+  test("what a transaction holds for an undo is dropped once it has ended, whoever has ended it") {
+    val s = new Scene
+    val snapshots = s.lake.client().snapshots
+    def held(file: String): BegunTransaction = {
+      val txn = s.begun(file)
+      val table = SnapshotTable(snapshots.logOf(s.lake.path("A")).get, s.lake.path("A"), 1)
+      snapshots.hold(txn, Vector(BroughtBack(Vector(table), removedMs = 0)), by = None)
+      txn
+    }
+    // Its client has died before it dropped what it held.
+    assert(s.commit(held("committed")).isInstanceOf[CommitOutcome.Committed])
+    held("old")
+    s.lake.clock.advance(1000)
+    val young = held("young")
+    assert(s.lake.client().collect(500).aborted.size == 1)
+    assert(snapshots.all().filter(_.isHold).flatMap(_.comment) == Vector(young.id))
   }
 
   test("temporary files of dead writers go, those of living ones stay") {

@@ -2,12 +2,17 @@ package io.lakestep.sql.command
 
 import java.sql.Timestamp
 
+import scala.util.Try
+
 import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.connector.catalog.CatalogPlugin
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.types.{LongType, StringType, TimestampType}
 
-import io.lakestep.catalog.DroppedTables
+import io.lakestep.Errors
+import io.lakestep.catalog.{DroppedTables, TransactionalCatalog}
 import io.lakestep.commit.Purged
 import io.lakestep.sql.guard.OwnWrite
 
@@ -16,8 +21,23 @@ final case class UndropTable(name: Seq[String]) extends LeafRunnableCommand with
   override val output: Seq[Attribute] = Nil
 
   override def run(session: SparkSession): Seq[Row] = {
-    DroppedTables.undrop(session, name)
+    DroppedTables.undrop(session, ofOurs(session))
     Nil
+  }
+
+  /** A catalog that knows no transaction has no dropped tables. */
+  private def ofOurs(session: SparkSession): TableIdentifier = {
+    val catalogs = session.sessionState.catalogManager
+    def isOurs(catalog: => CatalogPlugin) =
+      Try(catalog).toOption.exists(_.isInstanceOf[TransactionalCatalog])
+    name match {
+      case Seq(table) if isOurs(catalogs.currentCatalog) => TableIdentifier(table)
+      case Seq(schema, table) if isOurs(catalogs.currentCatalog) =>
+        TableIdentifier(table, Some(schema))
+      case Seq(catalog, schema, table) if isOurs(catalogs.catalog(catalog)) =>
+        TableIdentifier(table, Some(schema))
+      case _ => throw Errors("LAKESTEP_NO_DROPPED_TABLE", "table" -> name.mkString("."))
+    }
   }
 }
 

@@ -78,24 +78,17 @@ object CommandCatalogue {
       else Decision.Refused(entry.reason.getOrElse("UNKNOWN_COMMAND"))
   }
 
-  /** Whether it changes or lists names of the metastore while it runs, and has not resolved them before. */
-  def isOfNames(plan: LogicalPlan): Boolean = entry(plan).exists { found =>
+  /** Whether it changes names of the metastore, which it looks up while it runs. */
+  def changesNames(plan: LogicalPlan): Boolean = entry(plan).exists { found =>
     found.decision == Decision.Named || found.onlyIf.exists(CatalogueCondition.ofNames) ||
     OfNames(plan.getClass.getSimpleName)
-  }
+  } && !CatalogueCondition.Temporary.holds(plan)
 
   private val OfNames = Set(
     "AlterDatabasePropertiesCommand",
     "CreateDatabaseCommand",
     "DropDatabaseCommand",
     "RenameTable",
-    "ShowNamespaces",
-    "ShowNamespacesCommand",
-    "ShowTables",
-    "ShowTablesCommand",
-    "ShowTablesExtended",
-    "ShowViews",
-    "ShowViewsCommand",
     "UnsetNamespacePropertiesCommand"
   )
 

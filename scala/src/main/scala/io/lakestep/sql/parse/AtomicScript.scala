@@ -48,7 +48,7 @@ private[parse] final class AtomicScript(
   private def ourPlan(part: Part): Option[LogicalPlan] =
     if (!part.mayBeOurs) None
     else
-      Statements.parse(part.placed) match {
+      Statements.parse(part.text) match {
         case ParsedText.Ours(
               _: BeginTransaction | _: CommitTransaction | _: RollbackTransaction
             ) =>
@@ -70,10 +70,10 @@ private[parse] final class AtomicScript(
     if (OfScripts(part.first.getType)) None
     else
       for {
-        text <- Try(filled(part.placed)).toOption
+        text <- Try(filled(part.text)).toOption
         plan <- Try(statement(text)).toOption
         if !Try(sparks.parsePlan(text)).toOption.exists(shape(_) == shape(plan))
-      } yield plan
+      } yield statement(filled(part.placed))
 
   private def withPlans(text: String, parts: Vector[(Part, LogicalPlan)]): LogicalPlan = {
     val standIns = parts.zipWithIndex.foldRight(text) { case (((part, _), index), done) =>
@@ -106,8 +106,8 @@ private[parse] object AtomicScript {
     def line: Int = first.getLine
     def mayBeOurs: Boolean = OurFirst(first.getType)
 
-    /** So that errors tell where it is in the script. */
-    def placed: String = "\n" * (line - 1) + " " * first.getCharPositionInLine + text
+    /** So that errors tell its line of the script. */
+    def placed: String = "\n" * (line - 1) + text
   }
 
   /** With these our statements begin. */

@@ -3,13 +3,19 @@ package io.lakestep.sql.run
 import io.delta.tables.execution.VacuumTableCommand
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.catalyst.catalog.CatalogTableType
 import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan, RenameTable}
 import org.apache.spark.sql.delta.DeltaTableUtils
 import org.apache.spark.sql.delta.commands.{CloneTableCommand, CreateDeltaTableCommand}
 import org.apache.spark.sql.execution.command.{AlterTableRenameCommand, CreateTableLikeCommand}
 
 import org.apache.spark.sql.delta.lakestep.DeltaReference
-import io.lakestep.sql.guard.{CommandCatalogue, CatalogueCondition, Decision, TransactionGuard}
+import io.lakestep.Errors
+import io.lakestep.catalog.FolderOfAnother
+import io.lakestep.sql.guard.{
+  CatalogueCondition, CommandCatalogue, Decision, StatementName, TransactionGuard
+}
 import io.lakestep.sql.read.ConsistentReads
 import io.lakestep.transaction.{Autocommit, InternalClones, Transactions}
 
@@ -18,17 +24,42 @@ import io.lakestep.transaction.{Autocommit, InternalClones, Transactions}
  * names may hold a commit of an unfinished entry when it starts, as that may be taken back. One that
  * changes a Delta table starts a transaction of Delta's, which `BaseTransactionBackstop` watches.
  *
- * One that changes or lists names asks the metastore when it runs: that must say what transactions have made
- * of them, as queries do.
+ * One that changes names asks the metastore when it runs: that must say what transactions have made of them,
+ * as queries do. Condition: LAKESTEP_NAME_NOT_MADE.
  */
 private[sql] object BeforeOutsideStatement {
 
   def apply(session: SparkSession, command: Command): Unit =
     if (!Transactions.isOpen(session) && !InternalClones.contains(session)) {
-      if (CommandCatalogue.isOfNames(command)) Autocommit.beforeNames(session)
+      if (CommandCatalogue.changesNames(command)) beforeNames(session, command)
+      made(command).foreach(FolderOfAnother.refuse(session, _))
       if (keepsWhatItReads(command))
         Autocommit.beforeWrite(session, (tables(command) ++ renamed(session, command)).distinct)
     }
+
+  private def beforeNames(session: SparkSession, command: Command): Unit = {
+    val owed = Autocommit.beforeNames(session)
+    if (owed.nonEmpty) {
+      val schema = session.sessionState.catalog.getCurrentDatabase
+      for {
+        name <- StatementName.names(command)
+        key <- owed if key.isNamedBy(name, schema)
+      } throw Errors(
+        "LAKESTEP_NAME_NOT_MADE",
+        "statement" -> StatementName.of(command),
+        "name" -> key.toString
+      )
+    }
+  }
+
+  /** A managed table that is made past Spark's catalog. */
+  private def made(command: Command): Option[TableIdentifier] = command match {
+    case create: CreateDeltaTableCommand if create.table.tableType == CatalogTableType.MANAGED =>
+      Some(create.table.identifier)
+    case like: CreateTableLikeCommand if like.fileFormat.locationUri.isEmpty =>
+      Some(like.targetTable)
+    case _ => None
+  }
 
   /** Not DROP, for example: that is also the way out when an entry cannot be finished. */
   private def keepsWhatItReads(command: Command): Boolean = command match {

@@ -1,0 +1,41 @@
+package io.lakestep.catalog
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.TableIdentifier
+
+import io.lakestep.Errors
+import io.lakestep.storage.{CanonicalPath, HadoopStores, TemporaryFiles}
+
+/**
+ * A table that a transaction has renamed or dropped stays where it is: in the folder where Spark would put a new
+ * one of its old name, and where Delta takes over a table that it finds.
+ */
+object FolderOfAnother {
+
+  /**
+   * Before a managed table is made outside a transaction. Condition: LAKESTEP_FOLDER_OF_ANOTHER_TABLE.
+   */
+  def refuse(session: SparkSession, name: TableIdentifier): Unit = {
+    val catalog = session.sessionState.catalog
+    val conf = session.sessionState.newHadoopConf()
+    val schema = catalog.qualifyIdentifier(name).database.get
+    if (catalog.databaseExists(schema) && !catalog.tableExists(name)) {
+      val folder = new Path(catalog.defaultTablePath(name))
+      def isThere(location: Path) = CanonicalPath(location, conf) == CanonicalPath(folder, conf)
+      def named = catalog.externalCatalog
+        .getTablesByName(schema, catalog.listTables(schema).map(_.table))
+        .find(_.storage.locationUri.exists(l => isThere(new Path(l))))
+        .map(_.identifier.unquotedString)
+      def dropped = DroppedTables.at(session, isThere).map(d => s"the dropped table ${d.key}")
+      val log = new Path(folder, TemporaryFiles.LogFolder)
+      if (HadoopStores.hasFolder(folder.getFileSystem(conf), log))
+        for (other <- named.orElse(dropped)) throw Errors(
+          "LAKESTEP_FOLDER_OF_ANOTHER_TABLE",
+          "table" -> name.unquotedString,
+          "folder" -> folder.toString,
+          "other" -> other
+        )
+    }
+  }
+}
