@@ -259,7 +259,11 @@ def test_a_statement_outside_meets_the_table_that_queries_show(
     makings = tmp_path / "timeline" / "makings"
     makings.rename(tmp_path / "aside")
     makings.write_text("no folder")
-    for statement in ("DROP TABLE owed.a", "ALTER TABLE owed.a RENAME TO owed.c", "DROP SCHEMA owed"):
+    for statement in (
+        "DROP TABLE owed.a",
+        "ALTER TABLE owed.a RENAME TO owed.c",
+        "DROP SCHEMA owed",
+    ):
         with pytest.raises(DriverError) as refused:
             other.sql(statement)
         assert (refused.value.condition, refused.value.sql_state) == (

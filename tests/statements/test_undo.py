@@ -820,12 +820,13 @@ def test_schemas_go_and_come_back_with_their_tables(spark):
         rollback(spark)
         assert "undo_schema" not in schemas(spark)
         lakestep.revert(spark, worse)
+        created = load(spark, make.replace(".t", ".u"))
         begin(spark)
-        spark.sql(f"RESTORE SCHEMA undo_schema TO VERSION {entry - 1}")
-        assert "undo_schema" not in schemas(spark)
-        spark.sql("CREATE SCHEMA undo_schema")
-        spark.sql("UNDROP TABLE undo_schema.t")
-        assert ids(spark, "undo_schema.t") == [1, 2]
+        spark.sql(f"REVERT TRANSACTION '{created}'")
+        with refused("TABLE_OR_VIEW_NOT_FOUND"):
+            spark.table("undo_schema.u")
+        spark.sql("UNDROP TABLE undo_schema.u")
+        assert ids(spark, "undo_schema.u") == [1]
         rollback(spark)
         worse = load(spark, "DROP SCHEMA undo_schema CASCADE")
         dry = lakestep.restore(spark, before=worse, schema="undo_schema", dry_run=True)
@@ -839,10 +840,11 @@ def test_schemas_go_and_come_back_with_their_tables(spark):
         spark.sql("CREATE SNAPSHOT undo_all")
         write(spark, "DELETE FROM undo_schema.t")
         lakestep.restore(spark, snapshot="undo_all", tables=["undo_schema.t"])
+        spark.sql("DROP SNAPSHOT undo_all")
         assert ids(spark, "undo_schema.t") == [1, 2]
     finally:
-        spark.sql("DROP SNAPSHOT undo_all")
-        spark.sql("DROP SCHEMA undo_schema CASCADE")
+        abandon(spark)
+        spark.sql("DROP SCHEMA IF EXISTS undo_schema CASCADE")
 
 
 # Python.
