@@ -157,7 +157,7 @@ class Client:
         return time.monotonic() - began
 
     def counted(self, statements: list[str]) -> list[dict[str, int]]:
-        """Run statements and return the requests to the store that each made, with what follows it."""
+        """Run statements; return the requests to the store of each, with what follows it."""
         counts = []
         for statement in statements:
             before = self._requests()
