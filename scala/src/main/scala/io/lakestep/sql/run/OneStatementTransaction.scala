@@ -1,7 +1,5 @@
 package io.lakestep.sql.run
 
-import scala.jdk.CollectionConverters._
-
 import io.delta.tables.execution.VacuumTableCommand
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{Row, SparkSession}
@@ -16,7 +14,6 @@ import org.apache.spark.sql.execution.command.{ExecutedCommandExec, LeafRunnable
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
 
 import org.apache.spark.sql.delta.lakestep.SparkInternals
-import io.lakestep.{Errors, LakestepException}
 import io.lakestep.sql.command.UndoCommand
 import io.lakestep.sql.guard.{CommandCatalogue, Decision, StatementKinds}
 import io.lakestep.sql.redirect.{AskedPlan, RedirectSaveAsTable}
@@ -55,21 +52,12 @@ final case class OneStatementTransaction(
         transaction.permitsVacuum = true
         StagingWatch.open(session, transaction, table)
       }
-      val rows = inside(SparkInternals.frame(session, asked).collect().toSeq)
+      val rows = SparkInternals.frame(session, asked).collect().toSeq
       if (vacuumed.isDefined) Lifecycle.rollback(session)
       else Lifecycle.commit(session, attempts, _ => Vector.empty)
       rows
     }
   }
-
-  /** The user began no transaction inside of which something could be made again. */
-  private def inside[T](body: => T): T =
-    try body
-    catch {
-      case e: LakestepException if e.getCondition == "LAKESTEP_BASE_TABLE_IN_TRANSACTION" =>
-        val told = e.getMessageParameters.asScala.toSeq
-        throw Errors.caused("LAKESTEP_STATEMENT_IS_NO_TRANSACTION", e, told: _*)
-    }
 }
 
 object OneStatementTransaction {
