@@ -11,6 +11,48 @@ from built import TOP
 from transactions import begin, rollback
 
 COMMANDS = TOP / "scala/src/main/resources/lakestep-commands.tsv"
+LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
+DELTA = "org.apache.spark.sql.delta.commands"
+
+# Delta runs them by themselves inside a statement that has a case: no plan holds them.
+INSIDE = {
+    f"{DELTA}.{name}"
+    for name in (
+        "AlterTableAddColumnsDeltaCommand",
+        "AlterTableAddConstraintDeltaCommand",
+        "AlterTableChangeColumnDeltaCommand",
+        "AlterTableClusterByDeltaCommand",
+        "AlterTableDropColumnsDeltaCommand",
+        "AlterTableDropConstraintDeltaCommand",
+        "AlterTableReplaceColumnsDeltaCommand",
+        "AlterTableUnsetPropertiesDeltaCommand",
+        "DeltaInsertReplaceOnOrUsingCommand",
+        "WriteIntoDelta",
+    )
+}
+
+# Spark's, in whose place there is one of Delta's, or of its second catalog: for what comes.
+OF_SPARK = {
+    *(
+        f"{LOGICAL}.{name}"
+        for name in (
+            "AddCheckConstraint",
+            "AddConstraint",
+            "AlterTableClusterBy",
+            "DeleteFromTableWithFilters",
+            "DropConstraint",
+            "InsertOnlyMerge",
+            "ReplaceData",
+            "WriteDelta",
+        )
+    ),
+    *(
+        f"org.apache.spark.sql.execution.command.{name}DatabaseCommand"
+        for name in ("Create", "Drop")
+    ),
+    "org.apache.spark.sql.execution.command.AlterDatabasePropertiesCommand",
+}
+
 NOTED = {"spark.sql.extensions": "io.lakestep.sql.guard.SeenPlans"}
 
 
@@ -42,4 +84,4 @@ def staged():
 def test_every_class_that_is_staged_has_a_case(pool, tmp_path):
     session = pool.start(NOTED).session(tmp_path / "timeline")
     seen = session.call("test_catalogue:of_all_cases", folder=str(tmp_path))
-    assert set(staged()) - set(seen) == set()
+    assert sorted(set(staged()) - set(seen)) == sorted(INSIDE | OF_SPARK)

@@ -163,6 +163,20 @@ ALL_CLAUSES = (
     "WHEN NOT MATCHED BY SOURCE AND t.id = 5 THEN UPDATE SET v = "
 )
 
+
+def by_view(rows):
+    """Inserts into a temporary view of the path, which Spark does by a command of its own."""
+
+    def insert(session, t):
+        session.sql(f"CREATE TEMP VIEW by_view USING delta OPTIONS (path '{t.path}')")
+        try:
+            session.sql(f"INSERT INTO by_view {rows}")
+        finally:
+            session.sql("DROP VIEW by_view")
+
+    return insert
+
+
 KINDS = {
     kind.name: kind
     for kind in (
@@ -180,6 +194,11 @@ KINDS = {
             "insert_by_name",
             sql("INSERT INTO {t} BY NAME SELECT 23 AS id, 3 AS n, 'named' AS v, 'a' AS part"),
             sql("INSERT INTO {t} BY NAME SELECT id, part, n, " + STOP + " AS v FROM {t}"),
+        ),
+        StatementKind(
+            "insert_into_view",
+            by_view(NEW),
+            by_view(f"SELECT id, part, {STOP}, n FROM by_view"),
         ),
         StatementKind(
             "insert_overwrite",
