@@ -132,8 +132,10 @@ private[lakestep] final class Metastore(
     if (NamedObject.areSame(now, change.after) && !isUnmoved) None
     else if (NamedObject.areSame(now, change.before) || isHalfMade(change, now)) {
       if (isDrop && now.isDefined) endDrops(change.key.schema)
-      if (isDrop && all(change.key).nonEmpty) Some(taken(entry, change, now))
-      else
+      if (isDrop && all(change.key).nonEmpty) {
+        putBack(change, now)
+        Some(taken(entry, change, now))
+      } else
         try {
           begins()
           change.key.name.fold(makeSchema(change))(makeTable(change, _, making, again))
@@ -159,6 +161,11 @@ private[lakestep] final class Metastore(
         there.path.exists(p => old.path.exists(o => p.uri.startsWith(s"${o.uri}/$Elsewhere")))
       case _ => false
     }
+
+  /** A schema that somebody has begun to drop, and that stays, as it is not empty. */
+  private def putBack(change: NameChange, now: Option[NamedObject]): Unit =
+    for (old <- change.before if isHalfMade(change, now))
+      catalog.alterDatabase(Definition.schema(change.key.schema, old))
 
   private def makeTable(
       change: NameChange,
@@ -244,12 +251,8 @@ private[lakestep] final class Metastore(
     case _ =>
       Metastore.schema(catalog, change.key.schema).foreach { there =>
         keepingTables(there)
-        try catalog.dropDatabase(there.name, ignoreIfNotExists = true, cascade = false)
-        catch {
-          case NonFatal(e) =>
-            catalog.alterDatabase(there)
-            throw e
-        }
+        // Where this fails the folder stays elsewhere: what was asked may still happen.
+        catalog.dropDatabase(there.name, ignoreIfNotExists = true, cascade = false)
       }
   }
 

@@ -322,6 +322,37 @@ final class MetastoreSuite extends AnyFunSuite {
     assert(!s.catalog.databaseExists("e"))
   }
 
+  /** It gives no answer to a drop, which happens later. */
+  private class Delaying(base: ExternalCatalog) extends ExternalCatalogCalls(base) {
+    override def dropDatabase(name: String, ignore: Boolean, cascade: Boolean): Unit =
+      throw new IllegalStateException("no answer")
+  }
+
+  test("a drop of a schema that happens late takes no files along") {
+    for (isUsed <- Seq(false, true)) {
+      val s = new Scene
+      val entry = s.entry(NameChange(NameKey(s.id, "e", None), s.schema("e"), None))
+      val file = Files.createFile(Files.createDirectories(s.folder.resolve("e")).resolve("kept"))
+      intercept[IllegalStateException](
+        new Metastore(new Delaying(s.catalog), s.conf)(entry, making)
+      )
+      def drop(): Unit =
+        s.catalog.dropDatabase("e", ignoreIfNotExists = true, cascade = false)
+      if (isUsed) {
+        val used = s.table("x", "x").copy(identifier = TableIdentifier("x", Some("e")))
+        s.catalog.createTable(used, ignoreIfExists = false)
+        new Metastore(s.catalog, s.conf)(entry, making) match {
+          case Vector(taken: LakestepException) =>
+            assert(taken.getCondition == "LAKESTEP_NAME_TAKEN")
+          case other => fail(other.toString)
+        }
+        assert(Some(Definition.of(s.catalog.getDatabase("e"))) == s.schema("e"))
+        intercept[AnalysisException](drop())
+      } else drop()
+      assert(Files.exists(file) && s.catalog.databaseExists("e") == isUsed)
+    }
+  }
+
   test("who puts a schema right drops it, and makes none, though others may be about to drop it") {
     for (isHeld <- Seq(true, false); isLast <- Seq(true, false)) {
       val s = new Scene
