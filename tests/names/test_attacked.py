@@ -8,20 +8,29 @@ from transactions import abandon, begin, commit, refused, rollback
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
 
 
-def test_no_new_table_takes_the_folder_of_one_that_was_renamed(spark, other, schema):
-    make(spark, "stage", 1)
-    begin(spark)
-    spark.sql("ALTER TABLE stage RENAME TO prod")
-    commit(spark)
+def refused_in_the_folder(session, whose):
+    """Nothing outside a transaction makes a table `stage`, whose folder is that of another one."""
     for attempt in (
         "CREATE OR REPLACE TABLE stage USING delta AS SELECT 2 AS v",
         "CREATE TABLE stage USING delta AS SELECT 2 AS v",
         "CREATE TABLE stage (v INT) USING delta",
+        "CREATE OR REPLACE TABLE stage SHALLOW CLONE beside",
+        "CREATE TABLE stage LIKE beside",
     ):
-        with refused("LAKESTEP_FOLDER_OF_ANOTHER_TABLE", "42710"):
-            other.sql(attempt)
+        with refused("LAKESTEP_FOLDER_OF_ANOTHER_TABLE", "42710") as raised:
+            session.sql(attempt)
+        assert whose in str(raised.value)
     with refused("LAKESTEP_FOLDER_OF_ANOTHER_TABLE"):
-        other.range(2).write.format("delta").mode("overwrite").saveAsTable("stage")
+        session.range(2).write.format("delta").mode("overwrite").saveAsTable("stage")
+
+
+def test_no_new_table_takes_the_folder_of_one_that_was_renamed(spark, other, schema):
+    make(spark, "stage", 1)
+    make(spark, "beside", 2)
+    begin(spark)
+    spark.sql("ALTER TABLE stage RENAME TO prod")
+    commit(spark)
+    refused_in_the_folder(other, f"{schema}.prod")
     begin(other)
     make(other, "stage", 3)
     commit(other)
@@ -30,24 +39,14 @@ def test_no_new_table_takes_the_folder_of_one_that_was_renamed(spark, other, sch
 
 
 def test_no_new_table_takes_the_folder_of_one_that_was_dropped(spark, other, schema):
-    make(spark, "t", 1)
-    make(spark, "u", 2)
+    make(spark, "stage", 1)
+    make(spark, "beside", 2)
     begin(spark)
-    spark.sql("DROP TABLE t")
+    spark.sql("DROP TABLE stage")
     commit(spark)
-    for attempt in (
-        "CREATE OR REPLACE TABLE t USING delta AS SELECT 2 AS v",
-        "CREATE TABLE t (v INT) USING delta",
-        "CREATE OR REPLACE TABLE t SHALLOW CLONE u",
-        "CREATE TABLE t LIKE u",
-    ):
-        with refused("LAKESTEP_FOLDER_OF_ANOTHER_TABLE", "42710") as raised:
-            other.sql(attempt)
-        assert f"the dropped table `{schema}`.`t`" in str(raised.value)
-    with refused("LAKESTEP_FOLDER_OF_ANOTHER_TABLE"):
-        other.range(2).write.format("delta").mode("overwrite").saveAsTable("t")
-    spark.sql("UNDROP TABLE t")
-    assert value(other, "t") == [1]
+    refused_in_the_folder(other, f"the dropped table `{schema}`.`stage`")
+    spark.sql("UNDROP TABLE stage")
+    assert value(other, "stage") == [1]
 
 
 def test_a_schema_in_which_others_make_something_is_not_dropped_by_half(spark, other, schema):

@@ -22,7 +22,8 @@ object FolderOfAnother {
     val schema = catalog.qualifyIdentifier(name).database.get
     if (catalog.databaseExists(schema) && !catalog.tableExists(name)) {
       val folder = new Path(catalog.defaultTablePath(name))
-      def isThere(location: Path) = CanonicalPath(location, conf) == CanonicalPath(folder, conf)
+      lazy val place = CanonicalPath(folder, conf)
+      def isThere(location: Path) = CanonicalPath(location, conf) == place
       def named = catalog.externalCatalog
         .getTablesByName(schema, catalog.listTables(schema).map(_.table))
         .find(_.storage.locationUri.exists(l => isThere(new Path(l))))
