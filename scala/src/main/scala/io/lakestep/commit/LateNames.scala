@@ -52,20 +52,25 @@ private[commit] final class LateNames(
 
   /** Whether a client may be at work on a name that this entry changes, or have died there. */
   def isOver(entry: CommitEntry, mine: Set[Making]): Boolean =
-    underWay(entry.names.map(_.key).toSet, mine).exists(_ != entry.number)
+    underWay(entry.names.map(_.key).contains(_), mine).exists(_ != entry.number)
 
   /** The entries with such names that others may be at work on. */
-  private def underWay(keys: Set[NameKey], mine: Set[Making]): Vector[Long] =
+  private def underWay(concerns: NameKey => Boolean, mine: Set[Making]): Vector[Long] =
     others(mine).map(_._1.number).distinct
-      .filter(timeline.status(_).names.exists(c => keys(c.key)))
+      .filter(timeline.status(_).names.exists(c => concerns(c.key)))
 
   /**
-   * Which of these names a late client may have left as they are. A metastore that is asked after this
-   * call, for names that are known to be made before it, shows nothing else that is wrong: a client's
-   * MAKING is there before it changes a name, and until that is right again.
+   * Which of these names a late client may have left as they are, or of those in a schema among them. A
+   * metastore that is asked after this call, for names that are known to be made before it, shows
+   * nothing else that is wrong: a client's MAKING is there before it changes a name, and until that is
+   * right again.
+   *
+   * @param parents schemas of which no more counts than their own names
    */
-  def suspects(keys: Set[NameKey]): Suspects = {
-    val entries = if (safeguards.distrustsNames) underWay(keys, Set.empty) else Vector.empty
+  def suspects(keys: Vector[NameKey], parents: Vector[NameKey]): Suspects = {
+    def concerns(key: NameKey) =
+      parents.contains(key) || keys.exists(k => key == k || key.isInside(k))
+    val entries = if (safeguards.distrustsNames) underWay(concerns, Set.empty) else Vector.empty
     new Suspects(
       options.catalogs,
       entries.map { number =>
@@ -268,6 +273,10 @@ private[commit] final class Suspects(
   /** Whether a name may stand for what a late client has left, if it stands for this; asked for only if so. */
   def apply(key: NameKey, now: => Option[NamedObject]): Boolean =
     histories.flatMap(_.get(key)).exists(catalogs.mayBeLeft(_, now))
+
+  /** Those in a schema of which somebody may be late. */
+  def inside(schema: NameKey): Vector[NameKey] =
+    histories.flatMap(_.keys).distinct.filter(_.isInside(schema))
 }
 
 private[commit] object LateNames {

@@ -142,7 +142,7 @@ private[commit] final class Names(env: Environment, late: LateNames) {
       val pending = timeline.known.snapshot.names.pending
       // Before the metastore is asked, and after it is known what has been made.
       val schemas = changes.filter(_.after.isDefined).map(_.key.copy(name = None))
-      val suspects = late.suspects((changes.map(_.key) ++ schemas).toSet)
+      val suspects = late.suspects(changes.map(_.key), schemas)
       val changed = changes.find { c =>
         val now = pending.getOrElse(c.key, options.catalogs.find(c.key))
         def mayBeLeft(key: NameKey, now: => Option[NamedObject]) =
@@ -151,12 +151,8 @@ private[commit] final class Names(env: Environment, late: LateNames) {
         val schema = c.key.copy(name = None)
         def isLeft = mayBeLeft(c.key, now) ||
           c.after.isDefined && c.key != schema && mayBeLeft(schema, options.catalogs.find(schema))
-        def gone = inside(changes, c.key) ++
-          pending.collect {
-            case (k, None) if k.metastore == c.key.metastore && k.schema == c.key.schema => k.name
-          }.flatten
         !isKnown || differs(now, c) || isLeft || c.after.isEmpty && c.key.name.isEmpty &&
-        (options.catalogs.inside(c.key) -- gone).nonEmpty
+        isInUse(c.key, changes, pending, suspects)
       }
       // Who runs it again is to meet what is right.
       if (changed.nonEmpty) late.all(forgets = false)
@@ -165,9 +161,19 @@ private[commit] final class Names(env: Environment, late: LateNames) {
       )
     }
 
-  /** What a transaction changes in a schema. */
-  private def inside(changes: Vector[NameChange], schema: NameKey): Vector[String] =
-    changes.map(_.key).filter(_.schema == schema.schema).flatMap(_.name)
+  /** Whether a schema that is dropped has something in it that the transaction does not drop, or may get it back. */
+  private def isInUse(
+      schema: NameKey,
+      changes: Vector[NameChange],
+      pending: Map[NameKey, Option[NamedObject]],
+      suspects: Suspects): Boolean = {
+    val own = changes.map(_.key).filter(_.isInside(schema))
+    val owed = pending.filter { case (key, _) => key.isInside(schema) }
+    val gone = own ++ owed.collect { case (key, None) => key }
+    (options.catalogs.inside(schema) -- gone.flatMap(_.name)).nonEmpty ||
+    suspects.inside(schema).filterNot(key => own.contains(key) || owed.contains(key))
+      .exists(key => suspects(key, options.catalogs.find(key)))
+  }
 
   private def metastores(changes: Vector[NameChange]): Vector[String] =
     changes.map(_.key.metastore).distinct

@@ -23,6 +23,8 @@ final case class NameKey(metastore: String, schema: String, name: Option[String]
     metastore == other.metastore && schema == other.schema &&
       (name == other.name || name.isEmpty || other.name.isEmpty)
 
+  def isInside(other: NameKey): Boolean = other.name.isEmpty && name.isDefined && meets(other)
+
   /** Whether it is the name that a statement gives, or one in the schema that it gives, or that schema. */
   def isNamedBy(parts: NamedIn, current: String): Boolean =
     schema.equalsIgnoreCase(parts.schema.getOrElse(current)) &&

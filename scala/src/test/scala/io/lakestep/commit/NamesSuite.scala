@@ -471,6 +471,33 @@ final class NamesSuite extends AnyFunSuite {
     }
   }
 
+  test("a schema is not dropped without a table in it that a late client has taken away") {
+    for (isHeeded <- Seq(true, false)) {
+      val s = new NamedLake
+      val others = s.client(safeguards = Safeguards.all.copy(distrustsNames = isHeeded))
+      val late = s.client(
+        s.store.client(sleep = () => {
+          s.lake.begin(others)
+          assert(isCommitted(s.commit(others, s.make("A", "B"))))
+        }),
+        new CommitSteps {
+          override def namesMade(entry: CommitEntry): Unit =
+            if (entry.number == 1) throw new Crash
+        }
+      )
+      intercept[Crash] { s.commit(late, s.drop("A")); () }
+      assert(s.places == Map("B" -> "B"))
+      val key = NameKey("m", "s", None)
+      val schema = NamedObject(NamedObject.Schema, Some(TableRef("/s")), Json.obj())
+      s.store.names(key) = schema
+      val outcome = s.commit(others, s.drop("B"), NameChange(key, Some(schema), None))
+      assert(rule(outcome).contains(Rule.NameChanged) == isHeeded)
+      assert(s.store.names.contains(key) == isHeeded)
+      // Who drops it again finds the table.
+      assert(s.places.get("A") == Option.when(isHeeded)("B"))
+    }
+  }
+
   test("a schema is not made again while a client may be about to drop it") {
     val s = new NamedLake
     val key = NameKey("m", "s2", None)
