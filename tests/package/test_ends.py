@@ -1,5 +1,6 @@
-"""What follows a COMMIT is done before its driver has ended."""
+"""What follows a COMMIT is done before its driver has ended; what ends within one is told."""
 
+import json
 import os
 import subprocess
 import sys
@@ -57,6 +58,7 @@ import sys
 import threading
 from pathlib import Path
 
+import lakestep
 from small_session import small_session
 
 folder = Path(sys.argv[1])
@@ -66,20 +68,20 @@ client = spark.cloneSession()
 names = ["one", "two"]
 for name in names:
     spark.sql(f"CREATE TABLE {name} (id INT) USING delta")
-client.sql("BEGIN")
-for name in names:
-    client.sql(f"INSERT INTO {name} VALUES (1)")
-(transaction,) = [row[0] for row in client.sql("SHOW TRANSACTIONS").collect()]
+met = []
 
 
-def commit():
+def load():
     try:
-        client.sql("COMMIT")
+        with lakestep.transaction(client) as txn:
+            met.append(txn.id)
+            for name in names:
+                client.sql(f"INSERT INTO {name} VALUES (1)")
     except Exception as error:
-        print("the client met", type(error).__name__, file=sys.stderr)
+        met.append(error)
 
 
-committing = threading.Thread(target=commit)
+committing = threading.Thread(target=load)
 committing.start()
 (folder / "at").read_text()
 client.interruptAll()
@@ -88,6 +90,10 @@ with contextlib.suppress(Exception):
     client.client.release_session()
 (folder / "go").write_text("\\n")
 committing.join()
+transaction, lost = met
+assert isinstance(lost, lakestep.StateUnknownError), repr(lost)
+assert lost.getCondition() == "LAKESTEP_CONNECTION_LOST", lost
+assert transaction in str(lost) and "DESCRIBE TRANSACTION" in str(lost), lost
 spark.sql("BEGIN")
 seen = [spark.table(name).count() for name in names]
 spark.sql("ROLLBACK")
@@ -148,6 +154,45 @@ spark.sql("ROLLBACK")
 assert (seen, state) == ([1, 1], "COMPLETED"), (seen, state, notes)
 """
 
+KILLED = """
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import lakestep
+from small_session import small_session
+
+folder = Path(sys.argv[1])
+settings = {"spark.lakestep.commit.observer": "io.lakestep.testing.HaltingObserver"}
+spark = small_session(folder, settings | {"spark.jars": sys.argv[2]})
+names = ["one", "two"]
+for name in names:
+    spark.sql(f"CREATE TABLE {name} (id INT) USING delta")
+jvm = spark._jvm.java.lang.ProcessHandle.current().pid()
+
+
+def kill():
+    (folder / "at").read_text()
+    os.kill(jvm, signal.SIGKILL)
+
+
+killing = threading.Thread(target=kill)
+killing.start()
+try:
+    with lakestep.transaction(spark) as txn:
+        for name in names:
+            spark.sql(f"INSERT INTO {name} VALUES (1)")
+    raise AssertionError("the JVM lives")
+except lakestep.StateUnknownError as lost:
+    assert lost.getCondition() == "LAKESTEP_CONNECTION_LOST", lost
+    assert lost.getMessageParameters() == {"transaction": txn.id}, lost
+    assert txn.is_open is False
+    (folder / "transaction").write_text(txn.id)
+killing.join()
+"""
+
 
 @pytest.mark.parametrize("end", ["stop", "exit"])
 def test_a_driver_that_ends_leaves_nothing_staged_and_every_checksum(tmp_path, end):
@@ -191,3 +236,14 @@ def test_the_commit_of_a_session_of_connect_that_is_cut_off_goes_on(tmp_path, st
 @pytest.mark.parametrize("step", ["beforeOrder:1", "published:1"])
 def test_a_commit_that_is_interrupted_goes_on(tmp_path, step):
     cut_off(tmp_path, INTERRUPTED, step)
+
+
+@pytest.mark.parametrize(("step", "entries"), [("beforeOrder:1", 0), ("published:1", 1)])
+def test_a_commit_whose_jvm_is_killed_says_that_it_lost_the_connection(tmp_path, step, entries):
+    cut_off(tmp_path, KILLED, step)
+    code = "import sys; from lakestep import _cli; sys.exit(_cli.main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, "timeline", str(tmp_path / "timeline"), "--json"]
+    told = subprocess.run(command, stdout=subprocess.PIPE, text=True).stdout
+    transaction = (tmp_path / "transaction").read_text()
+    ids = [json.loads(line)["transaction_id"] for line in told.splitlines()]
+    assert ids == [transaction] * entries

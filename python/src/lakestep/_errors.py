@@ -245,6 +245,26 @@ def _from_java(java_exception: Any) -> LakestepError | None:  # noqa: ANN401
     return None
 
 
+def is_lost(failure: BaseException) -> bool:
+    """Return whether nobody answers the session: its JVM or its Connect server is gone."""
+    from py4j.protocol import Py4JError, Py4JNetworkError
+
+    # What PySpark says by these classes alone is that a call had no answer.
+    if type(failure) in (Py4JError, Py4JNetworkError) or isinstance(failure, ConnectionError):
+        return True
+    try:
+        from grpc import StatusCode
+        from pyspark.errors.exceptions.connect import SparkConnectGrpcException
+    except ImportError:
+        return False
+    # PySpark 4.0 does not tell the status.
+    status = getattr(failure, "_grpc_status_code", None)
+    return isinstance(failure, SparkConnectGrpcException) and (
+        status in (StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED)
+        or (failure.getCondition() or "").startswith("INVALID_HANDLE.")
+    )
+
+
 def _from_connect(
     message: str | None = None,
     *,

@@ -95,7 +95,7 @@ class Transaction:
             A conflict came so late that something stays; see the message before running it again.
         StateUnknownError
             The outcome is not known yet; `lakestep.recover` decides it if it is in
-            flight.
+            flight. So it is when the JVM, or the server of Spark Connect, is lost meanwhile.
         AssertionFailedError
             What was asserted does not hold. The transaction stays open, unless
             ``spark.lakestep.assert.onFailure`` is ``rollback``.
@@ -110,6 +110,10 @@ class Transaction:
         try:
             self._entry = self._spark.sql("COMMIT").collect()[0]["entry"]
         except BaseException as failure:
+            if _errors.is_lost(failure):
+                # Nobody is left to be asked anything.
+                self._views.clear()
+                raise _errors.error("LAKESTEP_CONNECTION_LOST", transaction=self._id) from failure
             is_failed = isinstance(failure, _errors.AssertionFailedError)
             self._is_open = is_failed and self._spark.conf.get(OPEN, None) == self._id
             if not self._is_open:

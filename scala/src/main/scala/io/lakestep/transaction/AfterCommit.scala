@@ -1,5 +1,7 @@
 package io.lakestep.transaction
 
+import java.util.concurrent.atomic.AtomicBoolean
+
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 
@@ -9,6 +11,7 @@ import org.apache.spark.sql.delta.lakestep.{
 import io.lakestep.LakestepConf
 import io.lakestep.commit.CommitOutcome
 import io.lakestep.log.LogCommit
+import io.lakestep.storage.StoreKind
 
 /**
  * What Delta does after each commit, done once for the published commits of a transaction, in the
@@ -58,16 +61,24 @@ private[transaction] object AfterCommit {
       tables: Seq[Published]): Unit = {
     val stores = Databases.quickStores(session, transaction.database)
     val id = transaction.id
-    transaction.database.atOnce(tables) { case Published(table, versions, put) =>
-      val (ref, base, pinned) = (table.ref, table.base, table.snapshot)
-      def after(work: () => Unit, isAwaited: Boolean): Unit =
-        Databases.background.inOrder(ref, isAwaited)(work())
-      DeltaHousekeeping.checksums(session, stores, base, pinned, id, versions, put) match {
-        case Left(write) => after(write, isAwaited = false)
-        case Right(put) =>
-          after(put, isAwaited = true)
+    for (Published(table, versions, put) <- tables) {
+      val (ref, base) = (table.ref, table.base)
+      def after(isAwaited: Boolean)(work: => Unit): Unit =
+        Databases.background.inOrder(ref, isAwaited)(work)
+      val work =
+        DeltaHousekeeping.checksums(session, stores, base, table.snapshot, id, versions, put)
+      work.quick match {
+        case None => after(isAwaited = false)(work.slow())
+        case Some(quick) =>
+          val isPut = new AtomicBoolean
+          after(isAwaited = true)(isPut.set(quick()))
           // Not awaited: whoever waits for the checksum may hold the log that this reads.
-          after(() => DeltaHousekeeping.learn(session, base), isAwaited = false)
+          after(isAwaited = false) {
+            if (!isPut.get) work.slow()
+            // Where a request costs next to nothing, this takes more from who goes on than it gives.
+            if (!StoreKind.of(base).contains(StoreKind.Local))
+              DeltaHousekeeping.learn(session, base)
+          }
       }
     }
   }

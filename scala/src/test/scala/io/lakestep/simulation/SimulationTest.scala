@@ -54,7 +54,7 @@ class SimulationTest extends AnyFunSuite {
 
     PlantedFault.all.foreach { fault =>
       test(s"is noticed: ${fault.name}") {
-        val first = Rare.getOrElse(fault.name.takeWhile(_ != ' '), First)
+        val first = firstOf(fault)
         val report =
           Simulation.run(first, first + FaultBound, fault.protections, _.breaks(fault.invariant))
         val found = report.broken.find(_.breaks(fault.invariant))
@@ -72,7 +72,8 @@ class SimulationTest extends AnyFunSuite {
       info(report.counts.report)
       everythingHappened(report.counts)
       PlantedFault.all.foreach { fault =>
-        val broken = Simulation.run(First, First + FaultBound, fault.protections).broken
+        val first = firstOf(fault)
+        val broken = Simulation.run(first, first + FaultBound, fault.protections).broken
         assert(broken.exists(_.breaks(fault.invariant)), fault.name)
         val kinds = broken.groupBy(_.invariant).map { case (k, v) => s"$k ${v.size}" }
         info(
@@ -81,6 +82,9 @@ class SimulationTest extends AnyFunSuite {
       }
     }
   }
+
+  private def firstOf(fault: PlantedFault): Long =
+    Rare.getOrElse(fault.name.takeWhile(_ != ' '), First)
 
   private def unbroken(from: Long, until: Long): SimulationReport = {
     val report = Simulation.run(from, until)

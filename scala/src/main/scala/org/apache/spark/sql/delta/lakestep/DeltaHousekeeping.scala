@@ -47,9 +47,7 @@ object DeltaHousekeeping extends Logging {
     }
 
   /**
-   * The work that writes the checksums of the versions that a transaction published. On the right their
-   * content is derived already, and only puts are left; on the left it has to read the log, and may run
-   * Spark jobs.
+   * The work that writes the checksums of the versions that a transaction published.
    *
    * @param stores for what need not survive a crash of the machine
    * @param pinned the session's own snapshot of the pin, where it has one
@@ -63,9 +61,8 @@ object DeltaHousekeeping extends Logging {
       pinned: Option[Snapshot],
       transaction: String,
       versions: Seq[Long],
-      known: Seq[LogCommit]): Either[() => Unit, () => Unit] = {
-    def orNot(work: => Unit): Unit =
-      logged(s"No checksums of $table at versions ${versions.mkString(", ")}")(work)
+      known: Seq[LogCommit]): ChecksumWork = {
+    def what = s"No checksums of $table at versions ${versions.mkString(", ")}"
     def made(log: DeltaLog) = new PublishedChecksums(
       session,
       log,
@@ -73,15 +70,22 @@ object DeltaHousekeeping extends Logging {
       pinned,
       transaction
     )
-    val early =
-      try pinned.flatMap { at =>
-          val checksums = made(at.deltaLog)
-          checksums.derived(versions, known).map(sums => () => checksums.put(sums))
-        }
-      catch { case NonFatal(_) => None }
-    early.map(put => () => orNot(put())).toRight { () =>
-      orNot(made(DeltaLog.forTable(session, table)).write(versions))
+    val quick = pinned.map(at => made(at.deltaLog)).filter { checksums =>
+      try checksums.isQuick(versions, known)
+      catch { case NonFatal(_) => false }
     }
+    ChecksumWork(
+      quick.map(checksums =>
+        () =>
+          try checksums.put(versions, known)
+          catch {
+            case NonFatal(e) =>
+              logWarning(what, e)
+              true
+          }
+      ),
+      () => logged(what)(made(DeltaLog.forTable(session, table)).write(versions))
+    )
   }
 
   /** Whoever reads the table next in this process need not read its log first. */
@@ -127,3 +131,10 @@ object DeltaHousekeeping extends Logging {
         Thread.currentThread.interrupt()
     }
 }
+
+/**
+ * @param quick where that needs no log to be read and no Spark job, so that who needs a checksum may wait
+ *              for it; tells whether it did
+ * @param slow reads the log, and may run jobs
+ */
+final case class ChecksumWork(quick: Option[() => Boolean], slow: () => Unit)

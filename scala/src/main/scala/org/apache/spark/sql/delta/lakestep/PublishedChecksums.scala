@@ -4,8 +4,11 @@ import java.nio.charset.StandardCharsets.UTF_8
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.delta.{DeltaLog, RecordChecksum, Snapshot, VersionChecksum}
-import org.apache.spark.sql.delta.actions.{Action, CommitInfo, Metadata}
+import org.apache.spark.sql.delta.{
+  DeltaLog, DeltaOperations, RecordChecksum, Snapshot, VersionChecksum
+}
+import org.apache.spark.sql.delta.actions.{Action, CommitInfo, Metadata, Protocol}
+import org.apache.spark.sql.delta.commands.DeletionVectorUtils
 import org.apache.spark.sql.delta.hooks.ChecksumHook.WriteChecksum
 import org.apache.spark.sql.delta.sources.DeltaSQLConf
 import org.apache.spark.sql.delta.util.{FileNames, JsonUtils}
@@ -33,34 +36,41 @@ final class PublishedChecksums(
     pinned: Option[Snapshot],
     transaction: String)
     extends RecordChecksum {
+  import RecordChecksum._
 
   /**
-   * Those of all versions, where that takes no request and no Spark job: as long as the session lives.
+   * Puts those of all versions, where that `isQuick`, and whether it did; also once the session has ended.
    *
    * @param versions the table's published commits, in their order
    * @param known the commits that this process has put
    */
-  def derived(
-      versions: Seq[Long],
-      known: Seq[LogCommit]): Option[Seq[(Long, VersionChecksum)]] = {
-    val texts = known.map(c => c.version -> linesOf(TableLog.text(c.actions))).toMap
+  def put(versions: Seq[Long], known: Seq[LogCommit]): Boolean =
+    PublishedChecksums.oneByOne(derived(versions, known)).map(_.foreach { case (version, sum) =>
+      if (own(version).nonEmpty) writeChecksumFile(version, sum)
+    }).isDefined
+
+  /** Whether `put` can be asked, which runs no Spark job. */
+  def isQuick(versions: Seq[Long], known: Seq[LogCommit]): Boolean = {
     // Between two of them others may have committed.
     val isRun = versions.zip(versions.drop(1)).forall { case (one, next) => next == one + 1 }
-    val first = pinned.filter(s => isRun && versions.headOption.contains(s.version + 1))
-      .flatMap(s => s.checksumOpt.map(s.version -> _))
-    first.filter(_ => isOn && versions.forall(texts.contains)).flatMap { before =>
-      versions.foldLeft(Option(Vector(before))) { (sums, version) =>
-        sums.flatMap { sums =>
-          after(Right(sums.last._2), version, texts(version)).map(sum => sums :+ (version -> sum))
-        }
-      }.map(_.tail)
-    }
+    isOn && deltaLog.incrementalCommitEnabled && isRun && before(versions).isDefined &&
+    versions.forall(v => known.exists(_.version == v))
   }
 
-  /** Puts checksums of commits that are the transaction's. */
-  def put(sums: Seq[(Long, VersionChecksum)]): Unit =
-    sums.foreach { case (version, sum) =>
-      if (own(version).nonEmpty) writeChecksumFile(version, sum)
+  private def before(versions: Seq[Long]): Option[(Long, VersionChecksum)] =
+    pinned.filter(s => versions.headOption.contains(s.version + 1))
+      .flatMap(s => s.checksumOpt.map(s.version -> _))
+
+  private def derived(
+      versions: Seq[Long],
+      known: Seq[LogCommit]): Option[Seq[(Long, VersionChecksum)]] =
+    before(versions).flatMap { first =>
+      val texts = known.map(c => c.version -> linesOf(TableLog.text(c.actions))).toMap
+      versions.foldLeft(Option(Vector(first))) { (sums, version) =>
+        sums.flatMap { sums =>
+          summed(sums.last._2, version, texts(version)).map(sum => sums :+ (version -> sum))
+        }
+      }.map(_.tail)
     }
 
   /** The same for all versions, from what stands in the log. */
@@ -83,11 +93,10 @@ final class PublishedChecksums(
   private def after(
       before: Either[Snapshot, VersionChecksum],
       version: Long,
-      lines: Seq[String]): Option[VersionChecksum] = {
-    val actions = lines.map(Action.fromJson)
-    val info = actions.collectFirst { case c: CommitInfo => c }
-    info.filter(PublishedChecksums.adds).flatMap { info =>
-      incrementallyDeriveChecksum(
+      lines: Seq[String]): Option[VersionChecksum] =
+    for {
+      (actions, info) <- parsed(lines)
+      sum <- incrementallyDeriveChecksum(
         spark,
         deltaLog,
         version,
@@ -98,11 +107,48 @@ final class PublishedChecksums(
         info.txnId,
         previousVersionState = before,
         mustIncludeFileSizeHistogram = false,
-        includeAddFilesInCrc = !actions.exists(_.isInstanceOf[Metadata]) &&
+        includesFiles(
+          actions,
           before.fold(Snapshot.allFilesInCrcWritePathEnabled(spark, _), _.allFiles.isDefined)
+        )
       ).toOption
-    }
+    } yield sum
+
+  /** The same by the part of it that no active session is needed for: the last one may have stopped. */
+  private def summed(
+      before: VersionChecksum,
+      version: Long,
+      lines: Seq[String]): Option[VersionChecksum] =
+    for {
+      (actions, info) <- parsed(lines)
+      protocol <-
+        actions.collectFirst { case p: Protocol => p }.orElse(Option(before.protocol))
+      metadata <-
+        actions.collectFirst { case m: Metadata => m }.orElse(Option(before.metadata))
+      sum <- computeNewChecksum(
+        version,
+        info.operation,
+        info.txnId,
+        before,
+        oldSnapshot = None,
+        actions,
+        ignoreAddFiles = operationNamesWhereAddFilesIgnoredForIncrementalCrc(info.operation),
+        ignoreRemoveFiles =
+          operationNamesWhereRemoveFilesIgnoredForIncrementalCrc(info.operation),
+        includesFiles(actions, before.allFiles.isDefined),
+        DeletionVectorUtils.deletionVectorsReadable(protocol, metadata),
+        DeletionVectorUtils.deletionVectorsWritable(protocol, metadata)
+      ).toOption
+    } yield sum
+
+  private def parsed(lines: Seq[String]): Option[(Seq[Action], CommitInfo)] = {
+    val actions = lines.map(Action.fromJson)
+    actions.collectFirst { case c: CommitInfo => c }.filter(PublishedChecksums.adds)
+      .map(actions -> _)
   }
+
+  private def includesFiles(actions: Seq[Action], isSo: Boolean): Boolean =
+    isSo && !actions.exists(_.isInstanceOf[Metadata])
 
   /** The lines of that commit, none if it is not one of the transaction: the first one has its mark. */
   private def own(version: Long): Seq[String] = {
@@ -138,6 +184,10 @@ final class PublishedChecksums(
 }
 
 object PublishedChecksums {
+  import RecordChecksum._
+
+  /** To sum up takes a core, which statements that follow need more. */
+  private def oneByOne[A](work: => A): A = synchronized(work)
 
   /** Whether a statement has reconstructed the state for want of a checksum. */
   def isReconstructed(snapshot: Snapshot): Boolean =
@@ -156,8 +206,9 @@ object PublishedChecksums {
    */
   private def adds(info: CommitInfo): Boolean = {
     val statements = Option(info.operationParameters).flatMap(_.get("statements")).map(_.toString)
-    val unlike = RecordChecksum.operationNamesWhereAddFilesIgnoredForIncrementalCrc ++
-      RecordChecksum.operationNamesWhereRemoveFilesIgnoredForIncrementalCrc
+    val unlike = operationNamesWhereAddFilesIgnoredForIncrementalCrc ++
+      operationNamesWhereRemoveFilesIgnoredForIncrementalCrc
+    info.operation != DeltaOperations.ManualUpdate.name &&
     !statements.exists(text => unlike.exists(text.contains))
   }
 }
