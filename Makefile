@@ -204,6 +204,7 @@ bench: $(VENV)/installed $(TEST_JAR) $(BUILT)/s3-jars
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/neighbours.py
 	$(BIN)/python benchmarks/past.py
+	$(BIN)/python benchmarks/unsummed.py
 	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/stores.py
 	$(BIN)/python benchmarks/contention.py

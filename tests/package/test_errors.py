@@ -5,7 +5,9 @@ import pickle
 import re
 from pathlib import Path
 
+import grpc
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 import lakestep
@@ -61,3 +63,33 @@ def test_error_survives_a_trip_to_another_process():
     assert str(copy) == str(error)
     assert copy.getSqlState() == error.getSqlState()
     assert copy.getMessageParameters() == error.getMessageParameters()
+
+
+def of_connect(message="m", status=None, condition=None):
+    kind = pytest.importorskip("pyspark.errors.exceptions.connect").SparkConnectGrpcException
+    error = kind(message, errorClass=condition, messageParameters=condition and {})
+    error._grpc_status_code = status
+    return error
+
+
+@pytest.mark.parametrize(
+    ("failure", "is_lost"),
+    [
+        (lambda: Py4JError("An error occurred while calling o26.sql"), True),
+        (lambda: ConnectionRefusedError(), True),
+        (lambda: of_connect(status=grpc.StatusCode.UNAVAILABLE), True),
+        (lambda: of_connect(status=grpc.StatusCode.CANCELLED), True),
+        # As PySpark 4.0 says it.
+        (lambda: of_connect("status = StatusCode.UNAVAILABLE"), True),
+        (lambda: of_connect(condition="INVALID_HANDLE.SESSION_NOT_FOUND"), True),
+        (lambda: PySparkException("m", "RESPONSE_ALREADY_RECEIVED", {}), True),
+        (lambda: PySparkException("m", "RETRIES_EXCEEDED", {}), True),
+        (lambda: of_connect(status=grpc.StatusCode.INTERNAL), False),
+        (lambda: of_connect(condition="OPERATION_CANCELED"), False),
+        (lambda: _errors.error("LAKESTEP_VERSION_MISMATCH", jar="1", wheel="2"), False),
+        (lambda: ValueError("StatusCode.UNAVAILABLE"), False),
+        (lambda: KeyboardInterrupt(), False),
+    ],
+)
+def test_what_is_taken_for_a_lost_connection(failure, is_lost):
+    assert _errors.is_lost(failure()) is is_lost

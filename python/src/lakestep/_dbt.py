@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib.util
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.dummy import DummyProcess
 from typing import TYPE_CHECKING, Any
 
-from lakestep import _session
+from lakestep import _errors, _session
 from lakestep._transaction import transaction
 from lakestep._writer import is_connect
 
@@ -173,15 +173,27 @@ def _as_it_was(spark: SparkSession) -> Iterator[None]:
     views, settings = _temporary_views(spark), dict(spark.conf.getAll)
     try:
         yield
-    finally:
-        for view in _temporary_views(spark) - views:
-            spark.catalog.dropTempView(view)
-        found = dict(spark.conf.getAll)
-        for key in found.keys() - settings.keys():
-            spark.conf.unset(key)
-        for key, value in settings.items():
-            if found.get(key) != value:
-                spark.conf.set(key, value)
+    except _errors.StateUnknownError:
+        # The session may be gone; what became of the transaction is what counts.
+        with suppress(Exception):
+            _take_away(spark, views, settings)
+        raise
+    except BaseException:
+        _take_away(spark, views, settings)
+        raise
+    _take_away(spark, views, settings)
+
+
+def _take_away(spark: SparkSession, views: set[str], settings: dict[str, str]) -> None:
+    """Leave in the session these temporary views and settings alone."""
+    for view in _temporary_views(spark) - views:
+        spark.catalog.dropTempView(view)
+    found = dict(spark.conf.getAll)
+    for key in found.keys() - settings.keys():
+        spark.conf.unset(key)
+    for key, value in settings.items():
+        if found.get(key) != value:
+            spark.conf.set(key, value)
 
 
 def _temporary_views(spark: SparkSession) -> set[str]:

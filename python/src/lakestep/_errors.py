@@ -252,17 +252,24 @@ def is_lost(failure: BaseException) -> bool:
     # What PySpark says by these classes alone is that a call had no answer.
     if type(failure) in (Py4JError, Py4JNetworkError) or isinstance(failure, ConnectionError):
         return True
-    try:
-        from grpc import StatusCode
-        from pyspark.errors.exceptions.connect import SparkConnectGrpcException
-    except ImportError:
+    if not isinstance(failure, PySparkException):
         return False
-    # PySpark 4.0 does not tell the status.
+    condition = failure.getCondition() or ""
+    if condition in _LOST or condition.startswith("INVALID_HANDLE."):
+        return True
+    # Without a condition it is not of the server. PySpark 4.0 tells the status in the text alone.
     status = getattr(failure, "_grpc_status_code", None)
-    return isinstance(failure, SparkConnectGrpcException) and (
-        status in (StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED)
-        or (failure.getCondition() or "").startswith("INVALID_HANDLE.")
+    text = f"StatusCode.{status.name}" if status is not None else str(failure)
+    return (
+        type(failure).__name__ == "SparkConnectGrpcException"
+        and not condition
+        and any(f"StatusCode.{name}" in text for name in _UNANSWERED)
     )
+
+
+# Conditions of Spark Connect's client: the server did not come back, or another one did.
+_LOST = ("RETRIES_EXCEEDED", "RESPONSE_ALREADY_RECEIVED")
+_UNANSWERED = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "ABORTED")
 
 
 def _from_connect(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
@@ -52,7 +52,9 @@ def session(
         yield spark
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        spark.stop()
+        # Its JVM may have died.
+        with suppress(ConnectionError):
+            spark.stop()
 
 
 def fail(text: str) -> NoReturn:

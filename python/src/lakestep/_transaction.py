@@ -389,11 +389,9 @@ def roll_back_after(spark: SparkSession, failure: BaseException) -> None:
     """Leave no transaction open in the session; what goes wrong here becomes a note."""
     try:
         spark.sql("ROLLBACK").collect()
-    except _errors.LakestepError as error:
-        if error.getCondition() != "LAKESTEP_NO_ACTIVE_TRANSACTION":
-            _add_note(failure, f"ROLLBACK failed too: {error}")
     except Exception as error:
-        _add_note(failure, f"ROLLBACK failed too: {error}")
+        if "LAKESTEP_NO_ACTIVE_TRANSACTION" not in str(error):
+            _add_note(failure, f"ROLLBACK failed too: {error}")
 
 
 def _add_note(error: BaseException, note: str) -> None:

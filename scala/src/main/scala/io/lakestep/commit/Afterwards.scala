@@ -1,7 +1,8 @@
 package io.lakestep.commit
 
 import java.util.concurrent.{
-  CompletableFuture, ConcurrentHashMap, Executor, Semaphore, TimeUnit, TimeoutException
+  CompletableFuture, ConcurrentHashMap, ExecutionException, Executor, Semaphore, TimeUnit,
+  TimeoutException
 }
 
 import scala.util.control.NonFatal
@@ -79,7 +80,7 @@ final class Background(executor: Executor, most: Int, carry: Runnable => Runnabl
     if (!ofTables.isEmpty && !isOwn.get)
       Option(ofTables.get(table)).foreach { work =>
         try work.awaited.get(timeoutMs, TimeUnit.MILLISECONDS)
-        catch { case _: TimeoutException => () }
+        catch { case _: TimeoutException | _: ExecutionException => () }
       }
 
   /** Waits for everything that was added before this call, at most so long; whether it is done. */
@@ -91,7 +92,8 @@ final class Background(executor: Executor, most: Int, carry: Runnable => Runnabl
 
   private def run(before: CompletableFuture[Void])(work: => Unit): CompletableFuture[Void] = {
     val carried = carry(() => Afterwards.attempt(work))
-    before.thenRunAsync(
+    // Also after a piece that ended in an error: its room is to be given back.
+    before.handle[Void]((_, _) => null).thenRunAsync(
       () =>
         try {
           isOwn.set(true)

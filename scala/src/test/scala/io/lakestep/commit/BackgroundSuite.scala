@@ -55,6 +55,21 @@ final class BackgroundSuite extends AnyFunSuite with BeforeAndAfterAll with Time
     assert(s.told == "b" +: (1 to 50).map(n => s"a$n"))
   }
 
+  test("work that ends in an error of the JVM holds nothing up, and takes no room") {
+    val s = new Scene(most = 2)
+    val gate = new CountDownLatch(1)
+    s.background.inOrder(a, isAwaited = true) {
+      gate.await()
+      throw new StackOverflowError
+    }
+    s.background.inOrder(a, isAwaited = false)(s.say("next")())
+    gate.countDown()
+    s.background.await(a, 60000)
+    assert(s.isFlushed && s.told == Vector("next"))
+    s.background(Seq(() => throw new StackOverflowError), Seq(s.say("stage")))
+    assert(s.isFlushed && s.told == Vector("next", "stage"))
+  }
+
   test("who waits for a table does so as long as he likes, not for long work, nor for himself") {
     val s = new Scene
     val gate = new CountDownLatch(1)

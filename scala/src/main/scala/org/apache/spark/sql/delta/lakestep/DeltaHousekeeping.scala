@@ -79,7 +79,7 @@ object DeltaHousekeeping extends Logging {
         () =>
           try checksums.put(versions, known)
           catch {
-            case NonFatal(e) =>
+            case e @ (NonFatal(_) | _: LinkageError) =>
               logWarning(what, e)
               true
           }

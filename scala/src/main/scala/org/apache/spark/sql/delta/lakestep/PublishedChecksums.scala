@@ -1,6 +1,8 @@
 package org.apache.spark.sql.delta.lakestep
 
 import java.nio.charset.StandardCharsets.UTF_8
+import java.util.concurrent.TimeUnit
+import java.util.concurrent.locks.ReentrantLock
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
@@ -186,8 +188,18 @@ final class PublishedChecksums(
 object PublishedChecksums {
   import RecordChecksum._
 
-  /** To sum up takes a core, which statements that follow need more. */
-  private def oneByOne[A](work: => A): A = synchronized(work)
+  private val turn = new ReentrantLock
+  private val LongestTurnMs = 200L
+
+  /**
+   * To sum up takes a core, which statements that follow need more; but who waits for a checksum does not
+   * wait for that of another table for long.
+   */
+  private def oneByOne[A](work: => A): A = {
+    val isTaken = turn.tryLock(LongestTurnMs, TimeUnit.MILLISECONDS)
+    try work
+    finally if (isTaken) turn.unlock()
+  }
 
   /** Whether a statement has reconstructed the state for want of a checksum. */
   def isReconstructed(snapshot: Snapshot): Boolean =
