@@ -52,8 +52,9 @@ assert spark.read.format("delta").load(path).collect()[0][0] == 2
 spark.stop()
 """
 
-CUT_OFF = """
-import contextlib
+HALTED = """
+import os
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -64,10 +65,15 @@ from small_session import small_session
 folder = Path(sys.argv[1])
 settings = {"spark.lakestep.commit.observer": "io.lakestep.testing.HaltingObserver"}
 spark = small_session(folder, settings | {"spark.jars": sys.argv[2]})
-client = spark.cloneSession()
 names = ["one", "two"]
 for name in names:
     spark.sql(f"CREATE TABLE {name} (id INT) USING delta")
+"""
+
+CUT_OFF = """
+import contextlib
+
+client = spark.cloneSession()
 met = []
 
 
@@ -105,21 +111,6 @@ assert [spark.table(name).count() for name in names] == [n + 1 for n in again]
 """
 
 INTERRUPTED = """
-import os
-import signal
-import sys
-import threading
-from pathlib import Path
-
-import lakestep
-from small_session import small_session
-
-folder = Path(sys.argv[1])
-settings = {"spark.lakestep.commit.observer": "io.lakestep.testing.HaltingObserver"}
-spark = small_session(folder, settings | {"spark.jars": sys.argv[2]})
-names = ["one", "two"]
-for name in names:
-    spark.sql(f"CREATE TABLE {name} (id INT) USING delta")
 of_spark = signal.getsignal(signal.SIGINT)
 interrupted = threading.Event()
 
@@ -155,21 +146,6 @@ assert (seen, state) == ([1, 1], "COMPLETED"), (seen, state, notes)
 """
 
 KILLED = """
-import os
-import signal
-import sys
-import threading
-from pathlib import Path
-
-import lakestep
-from small_session import small_session
-
-folder = Path(sys.argv[1])
-settings = {"spark.lakestep.commit.observer": "io.lakestep.testing.HaltingObserver"}
-spark = small_session(folder, settings | {"spark.jars": sys.argv[2]})
-names = ["one", "two"]
-for name in names:
-    spark.sql(f"CREATE TABLE {name} (id INT) USING delta")
 jvm = spark._jvm.java.lang.ProcessHandle.current().pid()
 
 
@@ -224,7 +200,7 @@ def cut_off(folder, program, step, **more):
         os.mkfifo(folder / pipe)
     halt = {"LAKESTEP_HALT_AT": step, "LAKESTEP_HALT_FOLDER": str(folder)}
     environment = os.environ | {"PYTHONPATH": str(Path(small_session.__file__).parent)} | halt
-    command = [sys.executable, "-c", program, str(folder), str(TEST_JAR)]
+    command = [sys.executable, "-c", HALTED + program, str(folder), str(TEST_JAR)]
     subprocess.run(command, env=environment | more, cwd=folder, check=True, stdout=subprocess.PIPE)
 
 

@@ -171,29 +171,23 @@ def _is_worker(thread: threading.Thread) -> bool:
 def _as_it_was(spark: SparkSession) -> Iterator[None]:
     """Take temporary views and settings away that the body leaves in the session."""
     views, settings = _temporary_views(spark), dict(spark.conf.getAll)
+    passed_over: list[type[Exception]] = []
     try:
         yield
     except _errors.StateUnknownError:
         # The session may be gone; what became of the transaction is what counts.
-        with suppress(Exception):
-            _take_away(spark, views, settings)
+        passed_over = [Exception]
         raise
-    except BaseException:
-        _take_away(spark, views, settings)
-        raise
-    _take_away(spark, views, settings)
-
-
-def _take_away(spark: SparkSession, views: set[str], settings: dict[str, str]) -> None:
-    """Leave in the session these temporary views and settings alone."""
-    for view in _temporary_views(spark) - views:
-        spark.catalog.dropTempView(view)
-    found = dict(spark.conf.getAll)
-    for key in found.keys() - settings.keys():
-        spark.conf.unset(key)
-    for key, value in settings.items():
-        if found.get(key) != value:
-            spark.conf.set(key, value)
+    finally:
+        with suppress(*passed_over):
+            for view in _temporary_views(spark) - views:
+                spark.catalog.dropTempView(view)
+            found = dict(spark.conf.getAll)
+            for key in found.keys() - settings.keys():
+                spark.conf.unset(key)
+            for key, value in settings.items():
+                if found.get(key) != value:
+                    spark.conf.set(key, value)
 
 
 def _temporary_views(spark: SparkSession) -> set[str]:

@@ -259,7 +259,7 @@ def is_lost(failure: BaseException) -> bool:
         return True
     # Without a condition it is not of the server. PySpark 4.0 tells the status in the text alone.
     status = getattr(failure, "_grpc_status_code", None)
-    text = f"StatusCode.{status.name}" if status is not None else str(failure)
+    text = str(failure if status is None else status)
     return (
         type(failure).__name__ == "SparkConnectGrpcException"
         and not condition

@@ -121,7 +121,7 @@ class Transaction:
                 roll_back_after(self._spark, failure)
             if isinstance(failure, _errors.AssertionFailedError):
                 failure.failures = self._failed_assertions()
-            if not _is_applied(failure):
+            if not _is(failure, "LAKESTEP_CONFLICT.BATCH_APPLIED"):
                 raise
             self._replays = int(failure.getMessageParameters()["entry"])
             _log.warning("Another client has committed the same batch: %s", failure)
@@ -378,11 +378,8 @@ def transaction(
             raise
 
 
-def _is_applied(failure: BaseException) -> TypeGuard[_errors.LakestepError]:
-    return (
-        isinstance(failure, _errors.LakestepError)
-        and failure.getCondition() == "LAKESTEP_CONFLICT.BATCH_APPLIED"
-    )
+def _is(failure: BaseException, condition: str) -> TypeGuard[_errors.LakestepError]:
+    return isinstance(failure, _errors.LakestepError) and failure.getCondition() == condition
 
 
 def roll_back_after(spark: SparkSession, failure: BaseException) -> None:
@@ -390,7 +387,7 @@ def roll_back_after(spark: SparkSession, failure: BaseException) -> None:
     try:
         spark.sql("ROLLBACK").collect()
     except Exception as error:
-        if "LAKESTEP_NO_ACTIVE_TRANSACTION" not in str(error):
+        if not _is(error, "LAKESTEP_NO_ACTIVE_TRANSACTION"):
             _add_note(failure, f"ROLLBACK failed too: {error}")
 
 

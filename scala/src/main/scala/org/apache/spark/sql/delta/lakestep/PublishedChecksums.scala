@@ -55,7 +55,7 @@ final class PublishedChecksums(
   def isQuick(versions: Seq[Long], known: Seq[LogCommit]): Boolean = {
     // Between two of them others may have committed.
     val isRun = versions.zip(versions.drop(1)).forall { case (one, next) => next == one + 1 }
-    isOn && deltaLog.incrementalCommitEnabled && isRun && before(versions).isDefined &&
+    isOn && isRun && before(versions).isDefined &&
     versions.forall(v => known.exists(_.version == v))
   }
 
@@ -70,7 +70,7 @@ final class PublishedChecksums(
       val texts = known.map(c => c.version -> linesOf(TableLog.text(c.actions))).toMap
       versions.foldLeft(Option(Vector(first))) { (sums, version) =>
         sums.flatMap { sums =>
-          summed(sums.last._2, version, texts(version)).map(sum => sums :+ (version -> sum))
+          after(Right(sums.last._2), version, texts(version)).map(sum => sums :+ (version -> sum))
         }
       }.map(_.tail)
     }
@@ -90,39 +90,46 @@ final class PublishedChecksums(
   }
 
   private def isOn: Boolean =
-    spark.sessionState.conf.getConf(DeltaSQLConf.DELTA_WRITE_CHECKSUM_ENABLED)
+    spark.sessionState.conf.getConf(DeltaSQLConf.DELTA_WRITE_CHECKSUM_ENABLED) &&
+      deltaLog.incrementalCommitEnabled
 
   private def after(
       before: Either[Snapshot, VersionChecksum],
       version: Long,
-      lines: Seq[String]): Option[VersionChecksum] =
-    for {
-      (actions, info) <- parsed(lines)
-      sum <- incrementallyDeriveChecksum(
-        spark,
-        deltaLog,
-        version,
-        actions,
-        metadataOpt = None,
-        protocolOpt = None,
-        info.operation,
-        info.txnId,
-        previousVersionState = before,
-        mustIncludeFileSizeHistogram = false,
-        includesFiles(
-          actions,
-          before.fold(Snapshot.allFilesInCrcWritePathEnabled(spark, _), _.allFiles.isDefined)
-        )
-      ).toOption
-    } yield sum
+      lines: Seq[String]): Option[VersionChecksum] = {
+    val actions = lines.map(Action.fromJson)
+    val isSameSchema = !actions.exists(_.isInstanceOf[Metadata])
+    actions.collectFirst { case c: CommitInfo => c }.filter(PublishedChecksums.adds).flatMap {
+      info =>
+        before match {
+          case Right(sum) =>
+            summed(sum, version, actions, info, isSameSchema && sum.allFiles.isDefined)
+          case Left(snapshot) =>
+            incrementallyDeriveChecksum(
+              spark,
+              deltaLog,
+              version,
+              actions,
+              metadataOpt = None,
+              protocolOpt = None,
+              info.operation,
+              info.txnId,
+              previousVersionState = before,
+              mustIncludeFileSizeHistogram = false,
+              isSameSchema && Snapshot.allFilesInCrcWritePathEnabled(spark, snapshot)
+            ).toOption
+        }
+    }
+  }
 
-  /** The same by the part of it that no active session is needed for: the last one may have stopped. */
+  /** By the part of Delta's derivation that no active session is needed for: the last one may have stopped. */
   private def summed(
       before: VersionChecksum,
       version: Long,
-      lines: Seq[String]): Option[VersionChecksum] =
+      actions: Seq[Action],
+      info: CommitInfo,
+      includesFiles: Boolean): Option[VersionChecksum] =
     for {
-      (actions, info) <- parsed(lines)
       protocol <-
         actions.collectFirst { case p: Protocol => p }.orElse(Option(before.protocol))
       metadata <-
@@ -137,20 +144,11 @@ final class PublishedChecksums(
         ignoreAddFiles = operationNamesWhereAddFilesIgnoredForIncrementalCrc(info.operation),
         ignoreRemoveFiles =
           operationNamesWhereRemoveFilesIgnoredForIncrementalCrc(info.operation),
-        includesFiles(actions, before.allFiles.isDefined),
+        includesFiles,
         DeletionVectorUtils.deletionVectorsReadable(protocol, metadata),
         DeletionVectorUtils.deletionVectorsWritable(protocol, metadata)
       ).toOption
     } yield sum
-
-  private def parsed(lines: Seq[String]): Option[(Seq[Action], CommitInfo)] = {
-    val actions = lines.map(Action.fromJson)
-    actions.collectFirst { case c: CommitInfo => c }.filter(PublishedChecksums.adds)
-      .map(actions -> _)
-  }
-
-  private def includesFiles(actions: Seq[Action], isSo: Boolean): Boolean =
-    isSo && !actions.exists(_.isInstanceOf[Metadata])
 
   /** The lines of that commit, none if it is not one of the transaction: the first one has its mark. */
   private def own(version: Long): Seq[String] = {
