@@ -5,7 +5,11 @@ import scala.util.control.NonFatal
 import io.lakestep.timeline.{Requested, TimelineView}
 
 /** Step 2: which snapshot a transaction reads, and its REQUESTED file. */
-private[commit] final class Begin(env: Environment, helping: Helping, names: => Names) {
+private[commit] final class Begin(
+    env: Environment,
+    helping: Helping,
+    names: => Names,
+    late: LateNames) {
   import env.{timeline, clock, ids, observer}
 
   def apply(request: BeginRequest): BegunTransaction = {
@@ -45,6 +49,8 @@ private[commit] final class Begin(env: Environment, helping: Helping, names: => 
           put(expected)
         }
       }
+      // Who died late has left a wrong name, which nobody else would meet before a COMMIT over it.
+      if (view.lastNames > 0) late.seldom()
       val txn = begun(request, view, now, id)
       if (early.contains(txn.requested)) txn
       else {

@@ -38,7 +38,7 @@ final class Database private[lakestep] (
   private val pins = new Pins(env, bindings)
   private val droppedVacuum = new DroppedVacuum(env)
   private val helping = new Helping(env, finish, names)
-  private val begins = new Begin(env, helping, names)
+  private val begins = new Begin(env, helping, names, lateNames)
   private val reruns = new Reruns(env, pins, helping)
   private val consistentRead = new ConsistentRead(env, pins, names)
   private val aborts = new Aborts(env)

@@ -1,6 +1,7 @@
 package io.lakestep.commit
 
 import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
+import java.util.concurrent.atomic.AtomicLong
 
 import scala.annotation.tailrec
 import scala.collection.concurrent.TrieMap
@@ -30,6 +31,9 @@ private[commit] final class LateNames(
 
   /** Those that this client has waited for in vain, and waits for no more. */
   private val silent = ConcurrentHashMap.newKeySet[Making].asScala
+
+  /** When this client has last looked for what others have left. */
+  private val looked = new AtomicLong(-EveryMs)
 
   /** To be called before a client makes names. */
   def begin(number: Long, hash: String): Making = failed.getOrElse(number, put(number, hash))
@@ -194,7 +198,17 @@ private[commit] final class LateNames(
    * @param isOwn whether it was this client, which is awake now
    */
   def apply(left: Making, hash: String, isOwn: Boolean): Unit = if (safeguards.repairsNames) {
-    val mine = put(left.number, hash)
+    val mine = begin(left.number, hash)
+    try apply(left, hash, isOwn, mine)
+    catch {
+      case e @ (NonFatal(_) | _: LinkageError) =>
+        fail(mine)
+        throw e
+    }
+    end(mine)
+  }
+
+  private def apply(left: Making, hash: String, isOwn: Boolean, mine: Making): Unit = {
     val awake = Set(mine) ++ Some(left).filter(_ => isOwn)
     val entries = over(left.number)
     val atRisk = dropped(entries, awake)
@@ -210,7 +224,6 @@ private[commit] final class LateNames(
       }
     // Others may have gone on, and this may be late now.
     if (over(left.number).size > entries.size) apply(mine, hash, isOwn = true)
-    end(mine)
   }
 
   /** An entry, and later ones over its names that have been made. */
@@ -242,6 +255,17 @@ private[commit] final class LateNames(
   def all(forgets: Boolean): Unit = quietly {
     for ((making, time) <- timeline.makings())
       if (forgets && isForgotten(making, time)) timeline.deleteMaking(making) else of(making)
+  }
+
+  /**
+   * The same for BEGIN: the first one of this client, and one every ten minutes. Forgets nobody, as it
+   * has just made names that others have left half made.
+   */
+  def seldom(): Unit = {
+    val (last, now) = (looked.get, clock.nowMs())
+    if ((now - last).abs >= EveryMs && looked.compareAndSet(last, now)) quietly {
+      for ((making, time) <- timeline.makings() if !isForgotten(making, time)) of(making)
+    }
   }
 
   /** Nobody is late while the names are not known to be made. */
@@ -284,6 +308,9 @@ private[commit] object LateNames {
   /** After which time nobody looks any more for what a client may have left; after that at the latest. */
   private val ForgottenMs = TimeUnit.HOURS.toMillis(1)
   private val GivenUpMs = TimeUnit.DAYS.toMillis(7)
+
+  /** How often BEGIN looks for what others have left. */
+  private val EveryMs = TimeUnit.MINUTES.toMillis(10)
 
   /** Whether a MAKING of this time is of nobody's concern any more. */
   def isForgotten(timeline: Timeline, making: Making, timeMs: Long, nowMs: Long): Boolean =

@@ -198,6 +198,67 @@ final class NamesSuite extends AnyFunSuite {
       assert(s.places == right + ("C" -> "A"))
     }
 
+  /** A running client has made D of C; one that made C late is dead, and C is there again. */
+  private def leftWrong(): (NamedLake, Database) = {
+    val s = new NamedLake
+    val running = s.client()
+    val late = s.client(
+      s.store.client(sleep = () => {
+        s.lake.begin(running)
+        assert(isCommitted(s.rename(running, "C", "D", "A")))
+      }),
+      new CommitSteps {
+        override def namesMade(entry: CommitEntry): Unit =
+          if (entry.number == 1) throw new Crash
+      }
+    )
+    intercept[Crash] { s.rename(late, "A", "C", "A"); () }
+    assert(s.places == Map("C" -> "A", "D" -> "A", "B" -> "B"))
+    (s, running)
+  }
+
+  test(
+    "what a client that was late and died has left is put right by BEGIN, at first and at times"
+  ) {
+    val right = Map("D" -> "A", "B" -> "B")
+    val (s, running) = leftWrong()
+    s.lake.begin(running)
+    assert(s.places != right)
+    s.lake.clock.advance(10 * 60 * 1000)
+    s.lake.begin(running)
+    assert(s.places == right)
+
+    val (other, _) = leftWrong()
+    other.lake.begin(other.client())
+    assert(other.places == right)
+  }
+
+  test("who cannot put a name right tries it under one MAKING, which is forgotten in the end") {
+    val (s, _) = leftWrong()
+    def makings = s.lake.store.list(s"${s.lake.root}/makings", "").map(_.name)
+    val left = makings
+    var isAway = true
+    val real = s.store.client()
+    val other = s.client(new ForwardingCatalogs(real) {
+      override def repair(
+          entries: Vector[CommitEntry],
+          atRisk: Set[NameKey],
+          left: Making,
+          making: Making,
+          again: NameChange => NameChange): Vector[Throwable] =
+        if (isAway) throw new IllegalStateException("away")
+        else real.repair(entries, atRisk, left, making, again)
+    })
+    for (_ <- 1 to 3) other.recover()
+    assert(makings.size == left.size + 1)
+    isAway = false
+    other.recover()
+    assert(s.places == Map("D" -> "A", "B" -> "B"))
+    s.lake.clock.advance(2 * 3600 * 1000)
+    other.recover()
+    assert(makings.isEmpty)
+  }
+
   for (isHeeded <- Seq(true, false))
     test(s"a name as a late client has left it is not changed, but put right: $isHeeded") {
       val s = new NamedLake
