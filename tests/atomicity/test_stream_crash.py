@@ -85,17 +85,18 @@ def kill_at_step(feed, driver, step):
 
 
 def kill_in(feed, driver, seconds):
-    """Kill the driver after some time, wherever it is then."""
+    """Kill the driver after some time, wherever it is; False if the stream has ended before."""
     ended = feed.start(driver)
     timer = threading.Timer(seconds, driver.kill)
     timer.start()
     try:
         ended.result(TIMEOUT_S)
+        return False
     except Died:
-        pass
+        return True
     finally:
         timer.join()
-    feed.note(driver)
+        feed.note(driver)
 
 
 def test_five_killed_drivers_of_a_stream(drivers, tmp_path):
@@ -129,15 +130,17 @@ def test_two_drivers_run_the_same_stream(drivers, tmp_path):
 @pytest.mark.long
 def test_fifty_killed_drivers_of_a_stream(drivers, tmp_path):
     chance = random.Random(28)
-    feed = Feed(tmp_path, rows=120)
+    feed = Feed(tmp_path, rows=200)
     steps = [step for step, _ in commit_steps(2)]
-    for kill in range(50):
+    killed = 0
+    for turn in range(60):
         [driver] = drivers(1, spare=True)
-        if kill % 2:
-            kill_in(feed, driver, chance.uniform(0.5, 12))
+        if turn % 2:
+            killed += kill_in(feed, driver, chance.uniform(0.5, 12))
         else:
             step = chance.choice([*steps, *DONE]).split(":")[0]
-            kill_at_step(feed, driver, f"{step}:{chance.randint(1, 4)}")
+            killed += kill_at_step(feed, driver, f"{step}:{chance.randint(1, 4)}")
+    assert killed >= 50
     [driver] = drivers(1)
     feed.end(driver)
     feed.check()

@@ -144,6 +144,7 @@ def test_blocks_end_with_their_assertions(spark, accounts):
     ):
         with refused(FAILED):
             spark.sql(text)
+        assert list(shown(spark).values()) == [("FAILED", ["false"])]
         assert sums(spark, accounts) == [50]
     spark.sql(f"""BEGIN ATOMIC
       DECLARE least INT DEFAULT 1;
@@ -397,8 +398,9 @@ def test_checks_in_python(spark, accounts):
     with lakestep.transaction(spark) as txn:
         txn.check("debts", spark.table(accounts).where("n < 0"))
         spark.sql(f"UPDATE {accounts} SET n = -1 WHERE id = 1")
-        with pytest.raises(lakestep.AssertionFailedError):
+        with pytest.raises(lakestep.AssertionFailedError) as raised:
             txn.check("now", "1 = 2", now=True)
+        assert raised.value.failures == [lakestep.FailedAssertion("now", None, ["false"])]
         with pytest.raises(lakestep.AssertionFailedError):
             txn.commit()
         assert txn.is_open

@@ -273,10 +273,9 @@ def picture(spark, schema):
 
     def detail(name):
         found = spark.sql(f"DESCRIBE DETAIL {name}").collect()[0]
-        return {
-            key: found[key]
-            for key in ("format", "partitionColumns", "clusteringColumns", "numFiles", "properties")
-        }
+        # Of Delta's id, places and times each table has its own.
+        own = ("id", "name", "location", "createdAt", "lastModified")
+        return {key: told(value) for key, value in found.asDict().items() if key not in own}
 
     result: dict[str, Any] = {}
     for one in sorted(row[0] for row in spark.sql("SHOW SCHEMAS").collect()):

@@ -118,8 +118,9 @@ class AssertionFailedError(LakestepError):
     Attributes
     ----------
     failures : list of FailedAssertion
-        From `Transaction.commit`, and from the end of a ``with`` statement: what was found.
-        ``SHOW ASSERTIONS`` tells the same. It stands in no message, as messages reach logs.
+        From `Transaction.commit`, the end of a ``with`` statement and `Transaction.check`: what
+        was found. After SQL, a block too, ``SHOW ASSERTIONS`` tells it. It stands in no message, as
+        messages reach logs.
     """
 
     failures: Sequence[FailedAssertion] = ()

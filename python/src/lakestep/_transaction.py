@@ -191,7 +191,11 @@ class Transaction:
         statement = f"ASSERT {asserted}\n AS {quoted(name)}"
         if message is not None:
             statement += f" MESSAGE {literal(message)}"
-        self._spark.sql(statement + " IMMEDIATE" * now).collect()
+        try:
+            self._spark.sql(statement + " IMMEDIATE" * now).collect()
+        except _errors.AssertionFailedError as failure:
+            failure.failures = self._failed_assertions()[-1:]
+            raise
 
     def _give_up(self, failure: BaseException) -> None:
         """Roll back after a failure, to which it is noted if that fails, too."""
@@ -208,11 +212,8 @@ class Transaction:
                 _log.warning("The view %s of a check stays: %s", view, failure)
 
     def _failed_assertions(self) -> list[_errors.FailedAssertion]:
-        return [
-            _errors.FailedAssertion(row["name"], row["message"], row["found"])
-            for row in self._spark.sql("SHOW ASSERTIONS").collect()
-            if row["outcome"] == "FAILED"
-        ]
+        rows = self._spark.sql("SHOW ASSERTIONS").where("outcome = 'FAILED'").collect()
+        return [_errors.FailedAssertion(r["name"], r["message"], r["found"]) for r in rows]
 
     @contextmanager
     def savepoint(self, name: str | None = None) -> Iterator[Savepoint]:
