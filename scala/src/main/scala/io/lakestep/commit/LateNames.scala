@@ -258,13 +258,16 @@ private[commit] final class LateNames(
   }
 
   /**
-   * The same for BEGIN: the first one of this client, and one every ten minutes. Forgets nobody, as it
-   * has just made names that others have left half made.
+   * The same for BEGIN: for the first one of this client, and one every ten minutes. Who has just begun
+   * with names is left to the next one. Forgets nobody, as BEGIN has just made names that others have
+   * left half made.
    */
   def seldom(): Unit = {
     val (last, now) = (looked.get, clock.nowMs())
     if ((now - last).abs >= EveryMs && looked.compareAndSet(last, now)) quietly {
-      for ((making, time) <- timeline.makings() if !isForgotten(making, time)) of(making)
+      val (young, old) = others(Set.empty).partition(_._2 > now - YoungMs)
+      if (young.nonEmpty) looked.compareAndSet(now, last)
+      old.foreach { case (making, _) => of(making) }
     }
   }
 

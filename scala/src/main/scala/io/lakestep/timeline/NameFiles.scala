@@ -53,7 +53,8 @@ private[timeline] trait NameFiles {
 
   /** Of clients that have not said that they are done, with the store's times. */
   def makings(): Vector[(Making, Long)] =
-    store.list(s"$root/makings", "").flatMap { file =>
+    // From a name on, S3 is asked once, where the folder is empty, too.
+    store.list(s"$root/makings", "0").flatMap { file =>
       MakingName.findFirstMatchIn(file.name)
         .map(found => Making(found.group(1).toLong, found.group(2)) -> file.modifiedMs)
     }
