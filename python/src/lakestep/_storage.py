@@ -1,7 +1,6 @@
 """Reading the files of a timeline and of tables where they lie, without Spark.
 
-Local disks, S3 and HDFS, by the file systems of pyarrow. Only that of HDFS starts a JVM: it is
-Hadoop's own library.
+Local disks and S3 by the file systems of pyarrow, HDFS by the package hdfs-native. No JVM starts.
 """
 
 from __future__ import annotations
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pyarrow import fs
+
+    from lakestep._hdfs import Hdfs
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -112,7 +113,7 @@ class Stores:
     def __init__(self, endpoint: str | None = None) -> None:
         names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
         self._endpoint = endpoint or next(filter(None, map(os.environ.get, names)), None)
-        self._systems: dict[tuple[str, str], fs.FileSystem] = {}
+        self._systems: dict[tuple[str, str], fs.FileSystem | Hdfs] = {}
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(_AT_ONCE)
 
@@ -220,20 +221,20 @@ class Stores:
     def _open(self, file: Place) -> fs.NativeFile:
         return self._system(file).open_input_stream(_path(file), compression=None)
 
-    def _system(self, place: Place) -> fs.FileSystem:
+    def _system(self, place: Place) -> fs.FileSystem | Hdfs:
         with self._lock:
             key = (place.scheme, place.authority)
             if key not in self._systems:
                 self._systems[key] = self._made(place)
             return self._systems[key]
 
-    def _made(self, place: Place) -> fs.FileSystem:
+    def _made(self, place: Place) -> fs.FileSystem | Hdfs:
         from pyarrow import fs
 
         if place.scheme == "file":
             return fs.LocalFileSystem()
         if place.scheme == "hdfs":
-            return fs.HadoopFileSystem.from_uri(f"hdfs://{place.authority or 'default'}")
+            return _hdfs(place)
         region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
         if self._endpoint is None:
             return fs.S3FileSystem(region=region or fs.resolve_s3_region(place.authority))
@@ -254,6 +255,16 @@ class Stores:
         self._pool.shutdown(cancel_futures=True)
 
 
+def _hdfs(place: Place) -> Hdfs:
+    try:
+        from lakestep._hdfs import Hdfs
+    except ModuleNotFoundError as error:
+        raise _errors.error(
+            "LAKESTEP_PACKAGE_NOT_FOUND", path=str(place), package="hdfs-native", extra="hdfs"
+        ) from error
+    return Hdfs(place.authority)
+
+
 def _path(place: Place) -> str:
     return f"{place.authority}{place.path}" if place.scheme == "s3a" else place.path or "/"
 
@@ -264,6 +275,8 @@ def _explained(place: Place) -> Iterator[None]:
 
     try:
         yield
-    except (OSError, UnicodeError, pyarrow.ArrowException) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    # hdfs-native has RuntimeError for all that is no OSError, with Java's trace in one line.
+    except (OSError, UnicodeError, RuntimeError, pyarrow.ArrowException) as error:
+        text = str(error).partition(r"\n\tat ")[0].strip()
+        reason = (text.splitlines() or [type(error).__name__])[0]
         raise _errors.error("LAKESTEP_STORE_READ_FAILED", path=str(place), reason=reason) from error
