@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 from test_run import command, without_traces
 
+from asked import agrees, ms
 from driver import SETTINGS
 from lake import Lake, rewrite
 from lakestep import _cli
@@ -25,21 +26,6 @@ class Scene(NamedTuple):
     ids: dict[str, str]
     driver: Any
     session: Any
-
-
-# Runs in drivers.
-
-
-def told(spark, statement):
-    """Return the rows of a statement, with times in milliseconds."""
-    return [
-        {name: _plain(value) for name, value in row.asDict().items()}
-        for row in spark.sql(statement).collect()
-    ]
-
-
-def _plain(value):
-    return round(value.timestamp() * 1000) if isinstance(value, datetime) else value
 
 
 pytestmark = pytest.mark.sliced(3)
@@ -118,29 +104,12 @@ def cli(scene, capsys):
     return run
 
 
-def with_times(row, of):
-    """The row with the columns of another one, its times in milliseconds as there."""
-    return {name: _ms(row[name]) if name.endswith("_at") else row[name] for name in of}
-
-
-def _ms(text):
-    if text is None:
-        return None
-    assert text.endswith("Z")
-    return round(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000)
-
-
-def agrees(rows, expected):
-    assert expected
-    assert [with_times(row, of) for row, of in zip(rows, expected, strict=True)] == expected
-
-
 # The two readers.
 
 
 def test_timeline_is_that_of_show_timeline(scene, cli):
     code, rows = cli("timeline")
-    expected = scene.session.call("test_cli_inspect:told", statement="SHOW TIMELINE")
+    expected = scene.session.call("asked:told", statement="SHOW TIMELINE")
     agrees(rows, expected)
     assert code == 0
     assert list(rows[0]) == list(expected[0])
@@ -168,14 +137,14 @@ def test_parts_of_the_timeline_are_those_of_show_timeline(scene, cli, options, c
     statement = f"SHOW TIMELINE {clause}"
     agrees(
         cli("timeline", *options)[1],
-        scene.session.call("test_cli_inspect:told", statement=statement),
+        scene.session.call("asked:told", statement=statement),
     )
 
 
 def test_transactions_are_those_of_show_transactions(scene, cli):
     for options, statement in (([], "SHOW TRANSACTIONS"), (["--all"], "SHOW TRANSACTIONS ALL")):
         code, rows = cli("transactions", *options)
-        expected = scene.session.call("test_cli_inspect:told", statement=statement)
+        expected = scene.session.call("asked:told", statement=statement)
         # Asked for at two moments.
         assert all(row.pop("age") for row in expected)
         agrees(rows, expected)
@@ -187,7 +156,7 @@ def test_transactions_are_those_of_show_transactions(scene, cli):
 def test_each_transaction_is_as_describe_transaction_has_it(scene, cli):
     for name, id in {**scene.ids, "unknown": UNKNOWN}.items():
         statement = f"DESCRIBE TRANSACTION '{id}'"
-        [expected] = scene.session.call("test_cli_inspect:told", statement=statement)
+        [expected] = scene.session.call("asked:told", statement=statement)
         code, [row] = cli("show", id)
         assert code == (name == "unknown")
         described = dict.fromkeys(expected) | row
@@ -235,7 +204,7 @@ def test_conflicts_are_those_of_entries_that_were_rolled_back(scene, cli):
         outcome = scene.lake.outcome(row["entry"])["conflict"]
         same = ("rule", "table", "path", "version", "operation", "files")
         assert {name: row[name] for name in same} == {name: outcome[name] for name in same}
-        assert _ms(row["time"]) == outcome["timeMs"]
+        assert ms(row["time"]) == outcome["timeMs"]
     assert [bool(row["residue"]) for row in rows] == [True, False]
     assert cli("conflicts", "--last", "1") == (0, [])
 
@@ -363,15 +332,25 @@ def test_timeline_and_tables_on_s3(pool, capsys, monkeypatch):
         session = driver.session(**allow)
         tables = [s3.table(f"inspected/t{i}") for i in range(2)]
         session.sql("BEGIN", *(UPDATE.format(f"delta.`{path}`") for path in tables), "COMMIT")
-        expected = session.call("test_cli_inspect:told", statement="SHOW TIMELINE")
+        expected = session.call("asked:told", statement="SHOW TIMELINE")
         driver.kill()
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
         monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
-        assert _cli.main(["timeline", root, "--json", "--endpoint", s3.url]) == 0
-        agrees([json.loads(line) for line in capsys.readouterr().out.splitlines()], expected)
+
+        def rows(name, *arguments):
+            assert _cli.main([name, root, *arguments, "--json"]) == 0
+            return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+        found = rows("timeline", "--endpoint", s3.url)
+        agrees(found, expected)
         monkeypatch.setenv("AWS_ENDPOINT_URL", s3.url)
+        [shown] = rows("show", found[0]["transaction_id"])
+        assert [table["path"] for table in shown["tables"]] == tables
+        assert [table["versions"] for table in shown["tables"]] == [[2], [2]]
+        assert rows("show", "1") == [shown]
+        assert rows("transactions", "--all") == rows("conflicts") == []
         assert _cli.main(["verify", root.replace("s3a:", "s3:")]) == 0
-        found = capsys.readouterr().out
-        assert "2 commits in 2 tables" in found and "4 files of 2 tables are there" in found
-        assert _cli.main(["doctor", root]) == 0
+        told = capsys.readouterr().out
+        assert "2 commits in 2 tables" in told and "4 files of 2 tables are there" in told
+        rows("doctor")
