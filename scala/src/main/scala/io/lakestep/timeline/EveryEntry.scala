@@ -10,11 +10,13 @@ import io.lakestep.storage.{ObjectStore, StoredFile}
  *
  * @param status none where it cannot be read
  * @param damage what is wrong with its files, or with the hash of the entry before that it holds
+ * @param ofOutcome the hash that its outcome holds, where the two do not fit
  */
 final case class ReadEntry(
     number: Long,
     status: Option[EntryStatus],
-    damage: Vector[LakestepException])
+    damage: Vector[LakestepException],
+    ofOutcome: Option[String] = None)
 
 /** Reads every entry by its own file: nothing is taken from memory, a checkpoint or a pack. */
 private[timeline] trait EveryEntry {
@@ -29,6 +31,7 @@ private[timeline] trait EveryEntry {
   def allRequested: Map[String, StoredFile]
   protected def readEntry(number: Long): Option[EntryStatus]
   protected def withEnd(status: EntryStatus): EntryStatus
+  protected def outcome(number: Long): Option[Outcome]
   protected def checkpoint(most: Long)(
       fits: TimelineSnapshot => Boolean): Option[TimelineSnapshot]
 
@@ -68,10 +71,12 @@ private[timeline] trait EveryEntry {
   def isMissing(number: Long): Boolean = !store.exists(entryFile(number))
 
   /** The entries from the first one on, in order. */
-  def everyEntry(last: Long): Iterator[ReadEntry] =
-    (TimelineEntry.First to last).iterator.grouped(OldEntries.Most)
+  def everyEntry(last: Long): Iterator[ReadEntry] = {
+    val entries = (TimelineEntry.First to last).iterator.grouped(OldEntries.Most)
       .flatMap(numbers => atOnce(numbers.toVector)(read))
-      .scanLeft(Option.empty[ReadEntry])((before, entry) => Some(linked(before, entry))).flatten
+    (Iterator(None) ++ entries.map(Option(_)) ++ Iterator(None)).sliding(3)
+      .collect { case Seq(before, Some(entry), next) => linked(before, entry, next) }
+  }
 
   private def read(number: Long): ReadEntry =
     try readEntry(number) match {
@@ -79,9 +84,16 @@ private[timeline] trait EveryEntry {
           ReadEntry(number, None, Vector(StrictFields.corrupt(entryFile(number), "it is missing")))
         case Some(status) =>
           try ReadEntry(number, Some(withEnd(status)), Vector.empty)
-          catch { case NonFatal(e) => ReadEntry(number, Some(status), Vector(told(number, e))) }
+          catch {
+            case NonFatal(e) =>
+              ReadEntry(number, Some(status), Vector(told(number, e)), hashOfOutcome(number))
+          }
       }
     catch { case NonFatal(e) => ReadEntry(number, None, Vector(told(number, e))) }
+
+  private def hashOfOutcome(number: Long): Option[String] =
+    try outcome(number).map(_.entryHash)
+    catch { case NonFatal(_) => None }
 
   private def told(number: Long, cause: Throwable): LakestepException = cause match {
     case e: LakestepException => e
@@ -90,14 +102,29 @@ private[timeline] trait EveryEntry {
       Errors.caused("LAKESTEP_TIMELINE_CORRUPT", e, "file" -> entryFile(number), "reason" -> reason)
   }
 
-  private def linked(before: Option[ReadEntry], entry: ReadEntry): ReadEntry = {
+  private def linked(
+      before: Option[ReadEntry],
+      entry: ReadEntry,
+      next: Option[ReadEntry]): ReadEntry = {
+    def corrupt(reason: String) = StrictFields.corrupt(entryFile(entry.number), reason)
     val previous = before.fold(Option(""))(_.status.map(_.hash))
     val held = entry.status.map(_.entry.previousHash)
-    if (previous.isEmpty || held.isEmpty || previous == held) entry
+    val fits = previous.isEmpty || held.isEmpty || previous == held
+    if (wasChanged(Some(entry), next)) {
+      val reason = "it was changed: its outcome and the next entry hold another hash of it"
+      entry.copy(damage = Vector(corrupt(reason)))
+    } else if (fits || wasChanged(before, Some(entry))) entry
     else {
       val reason =
         "the hash that it holds is not that of the entry before: one of the two was changed"
-      entry.copy(damage = StrictFields.corrupt(entryFile(entry.number), reason) +: entry.damage)
+      entry.copy(damage = corrupt(reason) +: entry.damage)
     }
   }
+
+  /** Two others hold the same hash of it, and it has another one. */
+  private def wasChanged(entry: Option[ReadEntry], next: Option[ReadEntry]): Boolean =
+    entry.exists { e =>
+      e.ofOutcome.isDefined && e.ofOutcome != e.status.map(_.hash) &&
+      e.ofOutcome == next.flatMap(_.status).map(_.entry.previousHash)
+    }
 }

@@ -290,7 +290,7 @@ final class Timeline(
   def readOutcome(number: Long, entryHash: String): Option[Outcome] =
     outcome(number).map(checked(number, _, entryHash))
 
-  private def outcome(number: Long): Option[Outcome] =
+  protected def outcome(number: Long): Option[Outcome] =
     store.get(outcomeFile(number)).map(TimelineCodec.decodeOutcome(outcomeFile(number), _))
 
   private def checked(number: Long, outcome: Outcome, entryHash: String): Outcome = {
