@@ -627,7 +627,8 @@ def test_a_client_that_dies_while_it_cleans_a_log_up(drivers, tmp_path):
     assert read(name) == [1, 2, 3]
 
 
-@pytest.mark.parametrize("step", ["snapshotPut:1", "logCopied:1"])
+# The first put is that of a hold.
+@pytest.mark.parametrize("step", ["snapshotPut:2", "logCopied:1"])
 def test_whoever_comes_next_makes_the_copies_of_a_dead_client(drivers, tmp_path, step):
     dying, living = drivers(2)
     lake = Lake(tmp_path, 2)
@@ -646,6 +647,48 @@ def test_whoever_comes_next_makes_the_copies_of_a_dead_client(drivers, tmp_path,
     other.sql("BEGIN", *lake.sql("DELETE FROM {}"), "COMMIT")
     for read in lake.sql("SELECT id, v FROM {} VERSION AS OF 'snapshot:night' ORDER BY id"):
         assert other.sql(read)[0] == (1, "then")
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_a_creator_that_dies_before_it_knows_what_was_cut(drivers, tmp_path, when):
+    """Nobody finds its snapshot, whether VACUUM has cut before or knows of it; the name is free."""
+    dying, living = drivers(2)
+    lake = Lake(tmp_path, 2)
+    one, two = dying.session(lake.root), living.session(lake.root)
+    two.sql("SET spark.databricks.delta.retentionDurationCheck.enabled = false")
+    for value in ("then", "now"):
+        two.sql("BEGIN", *lake.sql(f"UPDATE {{}} SET v = '{value}' WHERE id = 1"), "COMMIT")
+    vacuum = [f"VACUUM {table} RETAIN 0 HOURS" for table in lake.sql("{}")]
+    create = "CREATE SNAPSHOT night AS OF VERSION 1"
+    if when == "before":
+        two.sql(*vacuum)
+    with dying.halts("snapshotPut:1") as halts:
+        creating = one.start_sql(create)
+        halts.during(creating)
+        assert halts.reached() == "snapshotPut:1"
+        dying.kill()
+    with pytest.raises(Died):
+        creating.result(TIMEOUT_S)
+    assert two.sql("SHOW SNAPSHOTS") == []
+    (read, _) = lake.sql("SELECT v FROM {} VERSION AS OF '{{}}' WHERE id = 1")
+    for uses in (
+        read.format("snapshot:night"),
+        "CREATE SNAPSHOT other AS OF SNAPSHOT night",
+        "RESTORE DATABASE TO SNAPSHOT night",
+        "DROP SNAPSHOT night",
+    ):
+        with pytest.raises(DriverError, match="LAKESTEP_NO_SUCH_SNAPSHOT"):
+            two.sql(uses)
+    # VACUUM goes on, and leaves what the hold of the dead one has, for a day.
+    two.sql(*vacuum)
+    if when == "meanwhile":
+        assert two.sql(read.format("db:1")) == [("then",)]
+    with pytest.raises(DriverError, match="LAKESTEP_SNAPSHOT_CUT"):
+        two.sql(create)
+    two.sql("CREATE SNAPSHOT night", "VACUUM TRANSACTIONS RETAIN 0 HOURS", *vacuum)
+    assert two.sql(read.format("snapshot:night")) == [("now",)]
+    (held,) = two.sql(f'SELECT name FROM lakestep_held("delta.`{lake.tables[0]}`")')
+    assert held == ("night",)
 
 
 @pytest.mark.parametrize("first", ["snapshot", "vacuum"])

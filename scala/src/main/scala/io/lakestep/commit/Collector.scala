@@ -58,14 +58,17 @@ private[commit] final class Collector(env: Environment, abort: Vector[String] =>
     CollectionReport(aborted, removed.size, failed)
   }
 
-  /** What transactions held that have ended: by an entry, or without one, as their REQUESTED is gone. */
+  /**
+   * What transactions held that have ended: by an entry, or without one, as their REQUESTED is gone; and
+   * what those held who were creating a snapshot.
+   */
   private def dropHolds(before: Long): Unit = {
     val holds = timeline.snapshots.all().filter(_.isHold)
     val over = ended(holds.flatMap(_.comment))
     lazy val open = timeline.allRequested.keySet
     for {
       held <- holds
-      id <- held.comment if over(id) || held.createdMs < before && !open(id)
+      if held.comment.exists(over) || held.createdMs < before && !held.comment.exists(open)
     } timeline.snapshots.drop(held, clock.nowMs())
   }
 

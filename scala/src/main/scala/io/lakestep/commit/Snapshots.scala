@@ -1,5 +1,6 @@
 package io.lakestep.commit
 
+import scala.util.Try
 import scala.util.control.NonFatal
 
 import io.lakestep.{Errors, LakestepException}
@@ -16,28 +17,6 @@ final case class SnapshotRequest(
     comment: Option[String],
     user: String,
     application: String)
-
-/**
- * Why files stay that the newest version of a table does not name any more.
- *
- * @param version which is read, if it is known
- */
-final case class Holder(kind: Holder.Kind, name: String, version: Option[Long], sinceMs: Long) {
-
-  /** The named snapshot, whose copy of the log is read where there is one. */
-  def snapshot: Option[String] = kind match {
-    case Holder.OfSnapshot(id) => Some(id)
-    case Holder.OfTransaction => None
-  }
-}
-
-object Holder {
-  sealed trait Kind
-  final case class OfSnapshot(id: String) extends Kind
-
-  /** What has been written since it began stays, too: it may have staged it. */
-  case object OfTransaction extends Kind
-}
 
 /** The tables of the database at a point, and those of which nothing can be read any more. */
 private[lakestep] final case class DatabaseState(
@@ -86,21 +65,46 @@ final class Snapshots private[commit] (
       tables.sortBy(_.path.uri),
       missing.sortBy(_.uri)
     )
-    if (!timeline.snapshots.create(snapshot)) throw exists(request.name)
+    // Should this client die, nobody finds one that was not looked at.
+    val held = snapshot.copy(
+      name = holdName(),
+      id = ids.nextHex(),
+      comment = None,
+      retainUntilMs = Some(now + Snapshots.CreationMs)
+    )
+    put(held, at.named, request.name)
+    try put(snapshot, Some(held), request.name)
+    // Where that fails it expires.
+    finally Try(timeline.snapshots.drop(held, clock.nowMs())).getOrElse(())
+    snapshot
+  }
+
+  /**
+   * Puts it, and drops it again where something may be gone that it needs.
+   *
+   * @param by holds all of it, and did so all the time, if it still does
+   * @param name as it was asked for
+   *
+   * Conditions: LAKESTEP_SNAPSHOT_EXISTS, LAKESTEP_SNAPSHOT_CUT.
+   */
+  private def put(snapshot: NamedSnapshot, by: Option[NamedSnapshot], name: String): Unit = {
+    if (!timeline.snapshots.create(snapshot)) throw exists(name)
     observer.snapshotPut(snapshot.name)
-    // What holds all that it needs held it all the time, if it still does.
-    def isHeld = at.named.exists(held => find(held.name).exists(_.id == held.id))
-    for (table <- if (isHeld) None else cut(snapshot)) {
+    for (table <- if (by.exists(isThere)) None else cut(snapshot)) {
       drop(snapshot)
       throw Errors(
         "LAKESTEP_SNAPSHOT_CUT",
-        "snapshot" -> request.name,
+        "snapshot" -> name,
         "table" -> table.path.uri,
         "version" -> table.version.toString
       )
     }
-    snapshot
   }
+
+  private def isThere(snapshot: NamedSnapshot): Boolean =
+    timeline.snapshots.find(snapshot.name).exists(_.id == snapshot.id)
+
+  private def holdName() = s"${NamedSnapshot.Hold}${ids.nextHex()}"
 
   /**
    * The versions of all tables at a point, or now, as far as their bindings can be read. Finishes nothing.
@@ -136,7 +140,7 @@ final class Snapshots private[commit] (
       by: Option[NamedSnapshot]): NamedSnapshot = {
     val now = clock.nowMs()
     val held = NamedSnapshot(
-      s"${NamedSnapshot.Hold}${ids.nextHex()}",
+      holdName(),
       ids.nextHex(),
       txn.snapshot,
       now,
@@ -150,13 +154,12 @@ final class Snapshots private[commit] (
     )
     if (!timeline.snapshots.create(held)) throw exists(held.name)
     observer.snapshotPut(held.name)
-    def isHeld = by.exists(s => find(s.name).exists(_.id == s.id))
     val cuts = env.inParallel(needs)(n => n -> n.logs.flatMap(timeline.snapshots.openCutsOf))
     for {
       (need, found) <- cuts
       // What one has deleted that has ended is seen to be missing; this one may be at it.
       cut <- found if cut.timeMs > now - Snapshots.LongestVacuumMs &&
-        need.removedMs < cut.beforeMs + Snapshots.SkewMs && !isHeld
+        need.removedMs < cut.beforeMs + Snapshots.SkewMs && !by.exists(isThere)
     } {
       drop(held)
       throw Errors(
@@ -218,8 +221,7 @@ final class Snapshots private[commit] (
     checkIsThere(table)
     if (!KeptLogs.put(stores, table.path, KeptLog(snapshot.id, table.version, copy)))
       store.deleteFolder(table.path.keptCopy(copy))
-    if (!find(snapshot.name).exists(_.id == snapshot.id))
-      KeptLogs.delete(stores, table.path, snapshot.id)
+    if (!isThere(snapshot)) KeptLogs.delete(stores, table.path, snapshot.id)
     observer.logCopied(table.path)
     KeptLogs.end(stores, table.path, copy)
   }
@@ -381,6 +383,9 @@ private object Snapshots {
   /** As long as a transaction may last without fear of VACUUM, and a VACUUM for sure not. */
   private val HoldMs = 7 * 24 * 3600000L
   private val LongestVacuumMs = 24 * 3600000L
+
+  /** Longer than CREATE SNAPSHOT takes; whoever has slept for longer looks again. */
+  private val CreationMs = 24 * 3600000L
 
   /** That a table cannot be read at a point, and others can. */
   private val Missing = Set(

@@ -29,7 +29,7 @@ final case class NamedSnapshot(
 
   def table(path: TableRef): Option[SnapshotTable] = tables.find(_.path == path)
 
-  /** Whether it is no user's: a transaction holds what it brings back. */
+  /** Whether it is no user's: a transaction holds what it brings back, or a snapshot is being created. */
   def isHold: Boolean = name.startsWith(NamedSnapshot.Hold)
 
   def isExpired(nowMs: Long): Boolean = retainUntilMs.exists(_ <= nowMs)

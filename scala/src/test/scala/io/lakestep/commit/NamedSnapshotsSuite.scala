@@ -48,7 +48,10 @@ final class NamedSnapshotsSuite extends AnyFunSuite {
 
   private val Hour = 3600000L
 
-  private def client(s: Scene)(steps: CommitSteps) = s.lake.client(steps)
+  /** Dies when it has put a snapshot of such a name. */
+  private def dying(has: String => Boolean): CommitSteps = new CommitSteps {
+    override def snapshotPut(name: String): Unit = if (has(name)) throw new Crash
+  }
 
   test("it holds the versions of its tables, with what others have committed") {
     val s = new Scene
@@ -90,7 +93,7 @@ final class NamedSnapshotsSuite extends AnyFunSuite {
     val late = new mutable.ArrayBuffer[String]
     var armed = true
     s.lake.memory.interceptPut = (path, put) => {
-      if (armed && path.contains("/snapshots/")) {
+      if (armed && path.contains("/snapshots/eoy")) {
         armed = false
         s.db.snapshots.drop(s.create(db = s.lake.client()))
       }
@@ -173,11 +176,40 @@ final class NamedSnapshotsSuite extends AnyFunSuite {
 
   test("a client that dies after its put leaves a snapshot that counts") {
     val s = new Scene
-    val dying = client(s)(new CommitSteps {
-      override def snapshotPut(name: String): Unit = throw new Crash
-    })
-    intercept[Crash](s.create(db = dying))
+    intercept[Crash](s.create(db = s.lake.client(dying(_ == "eoy"))))
     assert(s.names == Seq("eoy") && s.vacuum(0).size == 1)
+  }
+
+  test("a client that dies before it has looked leaves a hold alone, which does not last") {
+    for (collects <- Seq(false, true)) {
+      val s = new Scene
+      val now = s.lake.clock.nowMs()
+      s.lake.foreign("A", s.lake.remove("a2"), s.lake.add("a3"))
+      s.vacuum(now + Hour)
+      def older(db: Database) = s.create(asOf = Some(AsOf.Version(1)), db = db)
+      intercept[Crash](older(s.lake.client(dying(_ => true))))
+      assert(s.db.snapshots.find("eoy").isEmpty && s.vacuum(0).map(_.version) == Seq(Some(1)))
+      assert(s.failure(older(s.db)) == "LAKESTEP_SNAPSHOT_CUT")
+      s.create()
+      s.lake.clock.advance(24 * Hour)
+      if (collects) s.db.collect(Hour) else s.vacuum(0)
+      assert(s.names == Seq("eoy"))
+    }
+  }
+
+  test("who has slept for longer than its hold lasts looks again") {
+    val s = new Scene
+    val now = s.lake.clock.nowMs()
+    s.lake.foreign("A", s.lake.remove("a2"), s.lake.add("a3"))
+    s.lake.memory.interceptPut = (path, put) => {
+      if (path.contains("/snapshots/eoy.") && !path.contains("dropped")) {
+        s.lake.clock.advance(24 * Hour)
+        assert(s.vacuum(now + Hour, s.lake.client()).isEmpty)
+      }
+      put()
+    }
+    assert(s.failure(s.create(asOf = Some(AsOf.Version(1)))) == "LAKESTEP_SNAPSHOT_CUT")
+    assert(s.names.isEmpty)
   }
 
   test("of what VACUUM has said only the most is left") {
@@ -242,12 +274,10 @@ final class NamedSnapshotsSuite extends AnyFunSuite {
     val vacuum = lake.begin(db)
     val purges = db.oldDropped(vacuum, 500).map(_.purge)
     // Its creator is held before it looks for entries that purge.
-    val dying = names.client(observer = new CommitSteps {
-      override def snapshotPut(name: String): Unit = throw new Crash
-    })
-    intercept[Crash](dying.snapshots.create(first))
-    assert(isCommitted(db.commit(vacuum, Nil, purges = purges)))
-    assert(db.purge().map(_._2) == Seq(Purged.Kept("snapshot eoy reads it")))
+    intercept[Crash](names.client(observer = dying(_ => true)).snapshots.create(first))
+    val held = db.snapshots.all().head
+    assert(held.isHold && isCommitted(db.commit(vacuum, Nil, purges = purges)))
+    assert(db.purge().map(_._2) == Seq(Purged.Kept(s"snapshot ${held.name} reads it")))
   }
 
   private def isCommitted(outcome: CommitOutcome) = outcome.isInstanceOf[CommitOutcome.Committed]
