@@ -3,6 +3,7 @@
 import os
 import random
 from collections import Counter
+from datetime import timedelta
 from itertools import count
 
 import pyarrow as pa
@@ -14,11 +15,15 @@ from transactions import condition_of, folder
 
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
 
-NAMES = [f"t{number}" for number in range(6)]
+SCHEMAS = ("north", "south")
+NAMES = [f"{schema}.t{number}" for schema in SCHEMAS for number in range(4)]
 LOST = {"LAKESTEP_NOT_THERE_AS_OF", "LAKESTEP_SNAPSHOT_CUT"}
 GONE = {"LAKESTEP_UNDO_FILES_GONE", "LAKESTEP_UNDO_CUT"}
 # Why a transaction cannot be taken back.
 KEPT = {"LAKESTEP_REVERT_BUILT_UPON", "LAKESTEP_ALREADY_REVERTED", "LAKESTEP_REVERT_OF_UNDO"}
+# Ways to ask for a state: after an entry, by its time, a millisecond before that, before it.
+POINTS = ("VERSION", "TIMESTAMP", "TIMESTAMP BEFORE", "BEFORE TRANSACTION")
+RESTORED = ("DATABASE", "SCHEMA", "TABLES")
 STEPS = int(os.environ.get("LAKESTEP_HISTORY_STEPS", "350"))
 
 
@@ -41,9 +46,11 @@ class History:
         self.random = random.Random(seed)
         self.model = Model()
         self.ids = count()
+        # The states after each entry, and before it, with all that was written outside up to then.
         self.versions = {}
+        self.before = {}
         self.snapshots = {}
-        # Of each transaction the states before and after it.
+        # The entry of each transaction.
         self.transactions = {}
         self.done = Counter()
         # By identity of the table, the newest version of the database that VACUUM may have hit.
@@ -86,8 +93,8 @@ class History:
             tables[name] = (next(self.model.numbers), {})
             return f"CREATE TABLE {name} (id INT, v STRING) USING delta"
         name = self.random.choice(sorted(tables))
-        if kind == "rename" and free:
-            new = self.random.choice(free)
+        if kind == "rename" and (beside := [n for n in free if schema_of(n) == schema_of(name)]):
+            new = self.random.choice(beside)
             tables[new] = tables.pop(name)
             return f"ALTER TABLE {name} RENAME TO {new}"
         del tables[name]
@@ -107,8 +114,9 @@ class History:
         if rolls_back:
             self.model.tables = before
         elif txn.entry is not None:
+            self.before[txn.entry] = before
             self.versions[txn.entry] = self.model.copy()
-            self.transactions[txn.id] = (before, self.model.copy())
+            self.transactions[txn.id] = txn.entry
 
     def write_outside(self):
         """A statement of its own, or a commit of a client without Lakestep."""
@@ -135,16 +143,16 @@ class History:
             self.sql(f"CREATE SNAPSHOT {name}")
             self.snapshots[name] = self.model.copy()
             return
-        version = self.random.choice(sorted(self.versions))
+        point, state, _ = self.point(POINTS[:3], self.versions)
         try:
-            ((*_, missing, _),) = self.sql(f"CREATE SNAPSHOT {name} AS OF VERSION {version}")
+            ((*_, missing, _),) = self.sql(f"CREATE SNAPSHOT {name} AS OF {point}")
         except Exception as failure:
             if condition_of(failure) not in LOST:
                 raise
             self.done["refused"] += 1
         else:
             # A table that was made anew at its place may be missing.
-            self.snapshots[name] = {} if missing else self.versions[version]
+            self.snapshots[name] = {} if missing else state
 
     def drop_snapshot(self):
         if self.snapshots:
@@ -170,7 +178,7 @@ class History:
 
     def undo(self, statement, expected, may_fail):
         """A statement that leaves the model in a state, or changes nothing."""
-        newest = self.newest()
+        before, newest = self.model.copy(), self.newest()
         try:
             done = self.sql(statement)
         except Exception as failure:
@@ -183,6 +191,7 @@ class History:
         assert entry in (newest, newest + 1), done
         # It makes no entry where everything is so already, but for what was written outside since.
         self.versions.setdefault(entry, self.model.copy())
+        self.before.setdefault(entry, before)
         self.compare()
         return True
 
@@ -190,10 +199,16 @@ class History:
         ((entry,),) = self.sql("SELECT max(entry) FROM lakestep_timeline()")
         return entry
 
+    def names(self):
+        return {
+            f"{schema}.{row['tableName']}"
+            for schema in SCHEMAS
+            for row in self.sql(f"SHOW TABLES IN {schema}")
+        }
+
     def compare(self):
         """The names that there are, and all that they stand for, with the model."""
-        names = {row["tableName"] for row in self.sql("SHOW TABLES")}
-        assert names == set(self.model.tables)
+        assert self.names() == set(self.model.tables)
         for name, (_, rows) in self.model.tables.items():
             assert self.rows(f"SELECT * FROM {name}") == rows, name
 
@@ -205,16 +220,22 @@ class History:
             state, point, may_fail = self.snapshots[name], f"SNAPSHOT {name}", set()
             version = None
         else:
-            version = self.random.choice(sorted(self.versions)[-12:])
-            state, point = self.versions[version], f"VERSION {version}"
+            point, state, version = self.point(POINTS, sorted(self.versions)[-12:])
             hit = any(self.vacuumed.get(table, -1) >= version for table, _ in state.values())
             may_fail = LOST | GONE if hit else set()
         copied = {name: (table, dict(rows)) for name, (table, rows) in state.items()}
-        if self.random.random() < 0.4:
+        kind = self.random.choice(RESTORED)
+        if kind == "DATABASE":
+            what, expected = "", copied
             # A table without a name may be gone, too.
-            lost = LOST | GONE if self.vacuumed else set()
-            self.undo(f"RESTORE DATABASE TO {point}", copied, may_fail | lost)
-        elif state:
+            may_fail = may_fail | (LOST | GONE if self.vacuumed else set())
+        elif kind == "SCHEMA":
+            what = self.random.choice(SCHEMAS)
+            stay = {n: t for n, t in self.model.tables.items() if schema_of(n) != what}
+            expected = stay | {n: t for n, t in copied.items() if schema_of(n) == what}
+        elif not state:
+            return
+        else:
             some = self.random.sample(sorted(state), min(2, len(state)))
             back = {copied[name][0] for name in some}
             stay = {n: t for n, t in self.model.tables.items() if t[0] not in back}
@@ -226,13 +247,15 @@ class History:
                     if earlier in expected:
                         may_fail = may_fail | {"LAKESTEP_UNDO_NAME_TAKEN"}
                     expected[earlier] = stay[name]
-            self.undo(f"RESTORE TABLES ({', '.join(some)}) TO {point}", expected, may_fail)
+            what = f"({', '.join(some)})"
+        self.done[kind] += self.undo(f"RESTORE {kind} {what} TO {point}", expected, may_fail)
 
     def revert(self):
         if not self.transactions:
             return
         id = self.random.choice(list(self.transactions)[-3:])
-        before, after = self.transactions[id]
+        entry = self.transactions[id]
+        before, after = self.before[entry], self.versions[entry]
         expected = self.model.copy()
         rows_before = dict(before.values())
         rows_after = dict(after.values())
@@ -261,6 +284,19 @@ class History:
 
     # What was.
 
+    def point(self, kinds, entries):
+        """A point of the past as SQL calls it, the state there, and its version."""
+        entry, kind = self.random.choice(sorted(entries)), self.random.choice(kinds)
+        asked = "max_by(transaction_id, entry), max(ended_at)"
+        ((id, ended),) = self.sql(f"SELECT {asked} FROM lakestep_timeline() WHERE entry <= {entry}")
+        self.done[kind] += 1
+        if kind == "TIMESTAMP BEFORE" and entry > 1:
+            return f"TIMESTAMP '{ended - timedelta(milliseconds=1)}'", self.before[entry], entry - 1
+        if kind == "BEFORE TRANSACTION":
+            return f"BEFORE TRANSACTION '{id}'", self.before[entry], entry - 1
+        point = f"VERSION {entry}" if kind == "VERSION" else f"TIMESTAMP '{ended}'"
+        return point, self.versions[entry], entry
+
     def rows(self, query):
         found = [(row["id"], row["v"]) for row in self.sql(query)]
         assert len(found) == len(dict(found)), f"{query}: rows twice in {sorted(found)}"
@@ -268,10 +304,9 @@ class History:
 
     def check(self, state, clause, may_be_lost):
         """The names in an earlier state, and what some of them stand for, in a transaction."""
-        self.sql(f"BEGIN AS OF {clause}")
+        self.sql(f"BEGIN READ ONLY AS OF {clause}")
         try:
-            names = {row["tableName"] for row in self.sql("SHOW TABLES")}
-            assert names == set(state), clause
+            assert self.names() == set(state), clause
             some = self.random.sample(sorted(state.items()), min(3, len(state)))
             safe = {n: rows for n, (t, rows) in some if not may_be_lost(t)}
             if safe:
@@ -305,14 +340,13 @@ class History:
     def look(self):
         if not self.versions:
             return
-        version = self.random.choice(sorted(self.versions))
-        state = self.versions[version]
+        point, state, version = self.point(POINTS[:3], self.versions)
 
         def may_be_lost(table):
             return self.vacuumed.get(table, -1) >= version
 
-        self.check(state, f"VERSION {version}", may_be_lost)
-        if state:
+        self.check(state, point, may_be_lost)
+        if state and point == f"VERSION {version}":
             name = self.random.choice(sorted(state))
             table, rows = state[name]
             query = f"SELECT * FROM {name} VERSION AS OF 'db:{version}'"
@@ -336,7 +370,7 @@ class History:
             self.create_snapshot: 2,
             self.drop_snapshot: 1,
             self.vacuum: 2,
-            self.restore: 2,
+            self.restore: 3,
             self.revert: 5,
             self.look: 3,
             self.look_at_snapshot: 3,
@@ -350,23 +384,28 @@ class History:
         self.compare()
 
 
+def schema_of(name):
+    return name.split(".")[0]
+
+
 @pytest.fixture
 def session(spark, tmp_path):
     made = spark.newSession()
     made.conf.set("spark.lakestep.root", f"file:{tmp_path}/timeline")
     made.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-    made.sql("CREATE SCHEMA history")
-    made.sql("USE history")
+    for schema in SCHEMAS:
+        made.sql(f"CREATE SCHEMA {schema}")
     yield made
-    made.sql("USE default")
-    made.sql("DROP SCHEMA history CASCADE")
+    for schema in SCHEMAS:
+        made.sql(f"DROP SCHEMA {schema} CASCADE")
 
 
 def test_earlier_states_are_what_a_model_says(session):
     history = History(session, seed=7)
     history.run(60)
-    assert history.done["read"] > 30 and history.done["create_snapshot"], history.done
-    assert history.done["restore"] and history.done["reverted"], history.done
+    assert history.done["read"] > 20 and history.done["create_snapshot"], history.done
+    kinds = (*POINTS, "DATABASE", "SCHEMA", "reverted")
+    assert all(history.done[kind] for kind in kinds), history.done
 
 
 @pytest.mark.long
@@ -375,5 +414,6 @@ def test_earlier_states_of_long_histories(session, seed):
     history = History(session, seed=1000 + seed)
     history.run(STEPS)
     print(history.done)
+    assert all(history.done[kind] for kind in (*POINTS, *RESTORED)), history.done
     assert history.done["read"] > STEPS // 2 and history.done["lost"], history.done
     assert history.done["reverted"] > STEPS // 40, history.done
