@@ -216,6 +216,43 @@ def test_how_many_requests_wait_for_one_another(s3, pool):
         assert list(map(min, beyond, [2, 3, 2])) == beyond
 
 
+def test_how_many_requests_of_an_earlier_version_wait_for_one_another(s3, s3_drivers, pool):
+    """The least of five versions that are not in memory, beyond what plain Delta's way costs."""
+    tables = [s3.table(f"deep-past/t{i}") for i in range(2)]
+    place = root("deep-past") | {"spark.lakestep.timeline.checkpointInterval": "2"}
+    writer = s3_drivers[0].session(**place)
+    for _ in range(7):
+        writer.sql("BEGIN", *each("INSERT INTO {} VALUES (3, 'new')", tables), "COMMIT")
+        writer.call("transactions:flush")
+    with S3(latency_ms=20) as slow:
+        eight = {"spark.lakestep.commit.publishThreads": "8"}
+        # Each is a client of its own.
+        sessions = [pool.start(slow.driver_settings).session(**place, **eight) for _ in range(2)]
+        for session in sessions:
+            for i, path in enumerate(tables):
+                session.sql(f"CREATE TABLE past{i} USING delta LOCATION '{path}'")
+        count = "SELECT count(v) FROM past0 {0} UNION ALL SELECT count(v) FROM past1 {0}"
+
+        def asked(session, statement):
+            before = len(slow.requests)
+            shown = session.sql(statement)
+            return depth(slow.requests[before:]), shown
+
+        found = []
+        one, two = sessions
+        for entry in range(1, 6):
+            plain, then = asked(one, count.format(f"VERSION AS OF {entry + 1}"))
+            outside, same = asked(one, count.format(f"VERSION AS OF 'db:{entry}'"))
+            begin, _ = asked(two, f"BEGIN READ ONLY AS OF VERSION {entry}")
+            inside, again = asked(two, count.format(""))
+            two.sql("ROLLBACK")
+            assert then == same == again == [(2 + entry,)] * 2
+            found.append((begin, outside - plain, inside - plain))
+        # For the version of the database 6, and then 5 for those of both tables, at once.
+        begin, outside, inside = zip(*found, strict=True)
+        assert max(begin) <= 6 and min(outside) <= 11 and min(inside) <= 2, found
+
+
 def test_requests_of_names(s3, s3_drivers, requests_of):
     """The metastore is none of the store: what is counted is what names ask of S3."""
     session = s3_drivers[0].session(**root("counted-names"))
