@@ -4,7 +4,9 @@ import scala.util.control.NonFatal
 
 import io.lakestep.log.{LogFileName, TableRef}
 import io.lakestep.storage.{CanonicalPath, StoredFile}
-import io.lakestep.timeline.{CommitEntry, DroppedTable, EntryStatus, NamedSnapshot, Purge}
+import io.lakestep.timeline.{
+  CommitEntry, DroppedTable, EntryStatus, NamedObject, NamedSnapshot, Purge
+}
 
 /**
  * A dropped table that is older than VACUUM DROPPED TABLES was told to keep.
@@ -30,7 +32,7 @@ object Purged {
  * UNDROP but one wins; what a client that dies leaves of them is deleted by the next VACUUM.
  */
 private[commit] final class DroppedVacuum(env: Environment) {
-  import env.{clock, options, stores, timeline}
+  import env.{clock, options, safeguards, stores, timeline}
 
   /**
    * Tables of the client's metastores that were dropped before the snapshot, and long enough ago.
@@ -58,11 +60,13 @@ private[commit] final class DroppedVacuum(env: Environment) {
       // Each is a request; where nothing is old, nobody is asked.
       lazy val named = timeline.snapshots.all()
       lazy val others = (requested.keySet - txn.id).toVector.flatMap(timeline.requested(_))
+        .filter(_ => safeguards.heedsOlder)
       val names = namesAt(old.flatMap(_._1.table.path))
       old.map { case (dropped, droppedMs) =>
         val path = dropped.table.path.get
         val seen = commits(path)
-        val isWritten = seen.exists(c => isSince(c.modifiedMs, droppedMs))
+        val isWritten =
+          safeguards.heedsLaterWrites && seen.exists(c => isSince(c.modifiedMs, droppedMs))
         OldDroppedTable(
           dropped,
           headOf(seen),
@@ -100,8 +104,7 @@ private[commit] final class DroppedVacuum(env: Environment) {
     env.inParallel(entry.purges) { purge =>
       val done =
         try
-          keptNow(entry, purge, decidedMs).orElse(kept(purge.path, names))
-            .orElse(heldBy(timeline.snapshots.all(), purge.path))
+          neededNow(entry, purge, decidedMs, names).filter(_ => safeguards.looksBeforeDeleting)
             .map(Purged.Kept(_)).getOrElse {
               delete(purge.path)
               Purged.Deleted
@@ -111,8 +114,26 @@ private[commit] final class DroppedVacuum(env: Environment) {
     }
   }
 
+  /** Also those that no metastore shows yet. */
   private def namesAt(paths: Vector[TableRef]): Map[TableRef, String] =
-    if (paths.isEmpty) Map.empty else options.catalogs.namesAt(paths)
+    if (paths.isEmpty || !safeguards.heedsLeadingNames) Map.empty
+    else {
+      val owed = for {
+        (key, after) <- timeline.known.snapshot.names.pending.toVector
+        other <- after.filter(_.kind == NamedObject.Table).flatMap(_.path).toVector
+        place = CanonicalPath.place(other.uri)
+        path <- paths if CanonicalPath.areNested(place, CanonicalPath.place(path.uri))
+      } yield path -> key.toString
+      options.catalogs.namesAt(paths) ++ owed
+    }
+
+  private def neededNow(
+      entry: CommitEntry,
+      purge: Purge,
+      decidedMs: Long,
+      names: Map[TableRef, String]): Option[String] =
+    keptNow(entry, purge, decidedMs).orElse(kept(purge.path, names))
+      .orElse(heldBy(timeline.snapshots.all(), purge.path))
 
   /** What has happened to a table since an entry has decided. */
   private def keptNow(entry: CommitEntry, purge: Purge, decidedMs: Long): Option[String] = {
@@ -166,10 +187,11 @@ private[commit] final class DroppedVacuum(env: Environment) {
    */
   private def delete(path: TableRef): Unit = {
     val store = stores.forPath(path.uri)
-    val (commits, others) =
-      store.list(path.log, "").map(_.name).partition(isCommit)
-    env.inParallel(others)(name => store.delete(s"${path.log}/$name"))
-    commits.headOption.foreach(name => store.delete(s"${path.log}/$name"))
+    if (safeguards.deletesLogsFirst) {
+      val (commits, others) = store.list(path.log, "").map(_.name).partition(isCommit)
+      env.inParallel(others)(name => store.delete(s"${path.log}/$name"))
+      commits.headOption.foreach(name => store.delete(s"${path.log}/$name"))
+    }
     store.deleteFolder(path.uri)
     path.ownParent.filter(f => store.list(f, "").isEmpty && store.folders(f).isEmpty)
       .foreach(store.deleteFolder(_))

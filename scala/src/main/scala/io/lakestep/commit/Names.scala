@@ -81,7 +81,7 @@ private[commit] final class Names(env: Environment, late: LateNames) {
         status.entry match {
           case c: CommitEntry =>
             c.names.find(meets(ours, _)).map(conflict(_, c))
-              .orElse(ours.purge(c).map(conflict(_, c)))
+              .orElse(ours.purge(c).filter(_ => safeguards.checksPurges).map(conflict(_, c)))
               .filterNot(_ => isAborting(status))
           case _ => None
         }

@@ -47,8 +47,20 @@ package io.lakestep.commit
  * @param detachesNames making tables external whose names a late client may be about to drop: the metastore
  *   deletes their data
  * @param detachesAgain the same for the place of a view, once that is dropped: the metastore moves their data
+ * @param setsAside dropping tables under names that nobody else uses: what others have put in their place goes
+ * @param looksAside looking what was set aside: the same, where they were quicker than that
+ * @param movesSchemas saying that a schema lies elsewhere before it is dropped: the metastore deletes its folder
  * @param waitsForNames waiting for others who have just begun to make the same names: nothing but that it is seldom
  *   needed to put them right; what does that is tested without
+ * @param checksPurges looking whether others purge what we name or write, or the other way round: VACUUM DROPPED
+ *   TABLES and UNDROP of one table are both committed
+ * @param heedsOlder keeping a dropped table for transactions that began before it was dropped: they lose its data
+ * @param heedsLeadingNames keeping one to which a name leads: the name's data are deleted
+ * @param heedsLaterWrites keeping one that was written since it was dropped: what was written is deleted
+ * @param looksBeforeDeleting the second look, right before the data are deleted: a table is deleted that others have
+ *   made there since
+ * @param deletesLogsFirst deleting a log, its oldest commit last, before the rest: others write to a table of
+ *   which half is gone
  * @param looksForMade looking before the order point for a table that somebody else has made since:
  *   an ordered entry aborts needlessly
  * @param readsVersionZero reading whose version 0 stands where a table is to be made: that of somebody
@@ -90,7 +102,16 @@ private[lakestep] final case class Safeguards(
     distrustsNames: Boolean = true,
     detachesNames: Boolean = true,
     detachesAgain: Boolean = true,
-    waitsForNames: Boolean = true)
+    waitsForNames: Boolean = true,
+    setsAside: Boolean = true,
+    looksAside: Boolean = true,
+    movesSchemas: Boolean = true,
+    checksPurges: Boolean = true,
+    heedsOlder: Boolean = true,
+    heedsLeadingNames: Boolean = true,
+    heedsLaterWrites: Boolean = true,
+    looksBeforeDeleting: Boolean = true,
+    deletesLogsFirst: Boolean = true)
 
 private[lakestep] object Safeguards {
   val all: Safeguards = Safeguards()

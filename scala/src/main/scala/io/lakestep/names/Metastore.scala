@@ -16,7 +16,7 @@ import org.apache.spark.sql.catalyst.catalog.{
 }
 
 import io.lakestep.{Errors, Json, LakestepException}
-import io.lakestep.commit.Catalogs
+import io.lakestep.commit.{Catalogs, Safeguards}
 import io.lakestep.log.TableRef
 import io.lakestep.storage.CanonicalPath
 import io.lakestep.timeline.{CommitEntry, Making, NameChange, NameKey, NamedObject}
@@ -31,13 +31,11 @@ import io.lakestep.timeline.{CommitEntry, Making, NameChange, NameKey, NamedObje
  * `renameTable` moves it. So names are altered instead of renamed, and what is dropped lies elsewhere
  * then: a schema at a place that never was, and a table, once it is external, under a name that
  * nobody else uses. Whatever others have put in its place since this client looked is not dropped.
- *
- * @param setsAside whether that is done
  */
 private[lakestep] final class Metastore(
     catalog: => ExternalCatalog,
     conf: => Configuration,
-    setsAside: Boolean = true)
+    safeguards: Safeguards = Safeguards.all)
     extends Catalogs {
   import Metastore.Elsewhere
 
@@ -192,9 +190,9 @@ private[lakestep] final class Metastore(
     for (there <- Metastore.table(catalog, schema, name) if isStill(there, old))
       // Somebody else may do the same, and be quicker.
       Metastore.found {
-        if (there.tableType == CatalogTableType.MANAGED)
+        if (Metastore.isManaged(there))
           catalog.alterTable(there.copy(tableType = CatalogTableType.EXTERNAL))
-        if (setsAside && isSetAside(schema, name, making))
+        if (safeguards.setsAside && isSetAside(schema, name, making))
           endDrop(schema, name, Seq(old), making)
         else dropName(schema, name)
       }
@@ -227,7 +225,7 @@ private[lakestep] final class Metastore(
       making: Making): Unit = {
     val aside = Metastore.aside(name, making)
     for (there <- Metastore.table(catalog, schema, aside))
-      if (ours.exists(isStill(there, _)) && there.tableType != CatalogTableType.MANAGED)
+      if (!safeguards.looksAside || ours.exists(isStill(there, _)) && !Metastore.isManaged(there))
         dropName(schema, aside)
       else catalog.renameTable(schema, aside, name)
   }
@@ -237,7 +235,7 @@ private[lakestep] final class Metastore(
     for {
       name <- catalog.listTables(schema) if Metastore.isAside(name)
       there <- Metastore.table(catalog, schema, name)
-      if there.tableType != CatalogTableType.MANAGED
+      if !Metastore.isManaged(there)
     } dropName(schema, name)
 
   private def makeSchema(change: NameChange): Unit = (change.before, change.after) match {
@@ -250,7 +248,7 @@ private[lakestep] final class Metastore(
       catalog.alterDatabase(schema.copy(properties = schema.properties ++ own))
     case _ =>
       Metastore.schema(catalog, change.key.schema).foreach { there =>
-        keepingTables(there)
+        if (safeguards.movesSchemas) keepingTables(there)
         // Where this fails the folder stays elsewhere: what was asked may still happen.
         catalog.dropDatabase(there.name, ignoreIfNotExists = true, cascade = false)
       }
@@ -332,6 +330,8 @@ private[lakestep] object Metastore {
   /** The name that a table has for the moment before it is dropped. No other client, and no other time, has it. */
   private def aside(name: String, making: Making): String =
     s"lakestep_dropping_${making.id}_${Json.blake3(name).take(16)}"
+
+  private def isManaged(table: CatalogTable) = table.tableType == CatalogTableType.MANAGED
 
   def isAside(name: String): Boolean = Aside.matches(name)
 

@@ -7,7 +7,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.lakestep.Json
 import io.lakestep.log.TableRef
 import io.lakestep.storage.ObjectStores
-import io.lakestep.timeline.{NameChange, Purge, Rule}
+import io.lakestep.timeline.{CommitEntry, Making, NameChange, Purge, Rule}
 
 /** VACUUM DROPPED TABLES beside who needs the data of a dropped table, and after who died of it. */
 final class DroppedVacuumSuite extends AnyFunSuite {
@@ -185,6 +185,26 @@ final class DroppedVacuumSuite extends AnyFunSuite {
     val remembered = purged(_ => (), longAgo(_), _.names.client(interval = 2))
     assert(remembered == Purged.Kept("entry 3 names or writes it"))
     assert(purged(_ => ()) == Purged.Deleted)
+  }
+
+  test("a table that has another name is kept, also while no metastore shows that name") {
+    val s = new Scene
+    // It does not make the name of the first entry.
+    val away = s.names.client(new ForwardingCatalogs(s.names.store.client()) {
+      override def apply(
+          entry: CommitEntry,
+          making: Making,
+          again: NameChange => NameChange): Vector[Throwable] =
+        if (entry.number == 1) throw new IllegalStateException("the metastore is away")
+        else super.apply(entry, making, again)
+    })
+    assert(isCommitted(s.names.commit(away, s.names.make("other", "A"))))
+    assert(isCommitted(s.names.commit(away, s.names.drop("A"))))
+    assert(s.names.places == Map("B" -> "B"))
+    s.lake.clock.advance(1000)
+    val found = away.oldDropped(s.lake.begin(away), 500).map(_.kept)
+    assert(found == Vector(Some("`s`.`other` leads to its folder")))
+    assert(s.vacuum().isEmpty && s.names.places == Map("B" -> "B", "other" -> "A"))
   }
 
   test("a folder in which the timeline lies is kept") {

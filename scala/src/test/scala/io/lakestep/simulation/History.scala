@@ -49,6 +49,7 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
   else
     SimulatedFolders.of(world) { conf =>
       world.conf = conf
+      world.hasPurges = scenario.vacuums.nonEmpty
       world.metastores =
         Vector("m1", "m2").take(scenario.metastores).map(new SimulatedMetastore(world, _))
       world.metastores.foreach(NamesOfSession.setUp(world, _, random.split()))
@@ -88,9 +89,10 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
   private def actors(): Unit = {
     scenario.clients.zipWithIndex.foreach { case (times, i) =>
       // Names need some history before they tell anything.
-      val more = if (world.metastores.isEmpty) times else times + 2
+      val more =
+        if (world.hasPurges) times + 4 else if (world.metastores.isEmpty) times else times + 2
       ours(s"client-$i", MainRoot, more)((client, dice) =>
-        if (world.metastores.isEmpty || dice.nextInt(6) == 0)
+        if (world.metastores.isEmpty || dice.nextInt(if (world.hasPurges) 3 else 6) == 0)
           client.transaction(some(dice), isolation(dice))
         else overNames(client, dice)
       )
@@ -160,6 +162,9 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
         }
       }
     }
+    if (world.hasPurges) scenario.vacuums.zipWithIndex.foreach { case (times, i) =>
+      ours(s"vacuum-$i", MainRoot, times)((client, _) => client.vacuumDropped())
+    }
     last("recovery-1", World.FirstRecovery)(_ => ())
     last("recovery-2", World.SecondRecovery)(if (scenario.probes) probe else _ => ())
   }
@@ -167,7 +172,7 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
   private def overNames(client: LakestepClient, dice: SplittableRandom): Unit =
     client.transactionOverNames(
       isolation(dice),
-      world.tables.filter(t => dice.nextInt(2) == 0 && Set("/M", "/N")(t))
+      world.tables.filter(t => dice.nextInt(2) == 0 && (world.hasPurges || Set("/M", "/N")(t)))
     )
 
   private def readNames(client: LakestepClient, dice: SplittableRandom): Unit =
@@ -318,7 +323,9 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
       val client = new SimulatedClient(name, world, faults, skew, foreign)
       val step = work(client, dice, actor)
       (1 to times).foreach { _ =>
-        if (aims && dice.nextInt(4) > 0) actor.await(() => world.store.undecided > 0)
+        if (world.hasPurges && foreign && dice.nextInt(3) == 0)
+          actor.await(() => world.purges.isDeleting)
+        else if (aims && dice.nextInt(4) > 0) actor.await(() => world.store.undecided > 0)
         else actor.sleep(dice.nextInt(MostSteps))
         explained(step())
       }
@@ -350,6 +357,10 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
             val skewMs = TimeUnit.HOURS.toMillis(2)
             world.metastores.foreach(makeNames(s"$name-late", actor, dice, skewMs, _))
           }
+          if (world.hasPurges && phase == World.SecondRecovery)
+            world.metastores.foreach { metastore =>
+              freshSession(s"$name-vacuum", actor, dice, 0L, metastore).vacuumDropped(isLast = true)
+            }
           if (world.metastores.nonEmpty) world.droppedTables = Some(session.dropped)
           afterwards(session)
         }
@@ -365,11 +376,21 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
       dice: SplittableRandom,
       skewMs: Long,
       metastore: SimulatedMetastore): Unit = {
+    freshSession(name, actor, dice, skewMs, metastore).recoverAll()
+    ()
+  }
+
+  /** A session with a metastore for which nothing goes wrong. */
+  private def freshSession(
+      name: String,
+      actor: Scheduler#Actor,
+      dice: SplittableRandom,
+      skewMs: Long,
+      metastore: SimulatedMetastore): LakestepClient = {
     val client = new SimulatedClient(s"$name-${metastore.id}", world, Faults.none, skewMs)
     val names =
       new NamesOfSession(world, client, dice, protections, metastore, 0, contended = false)
-    session(name, client, MainRoot, dice, actor, identity, names = Some(names)).recoverAll()
-    ()
+    session(name, client, MainRoot, dice, actor, identity, names = Some(names))
   }
 
   /** I6: after all that somebody can still commit to every table of the main database. */

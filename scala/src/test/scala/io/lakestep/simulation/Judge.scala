@@ -46,6 +46,7 @@ final class Judge(
     world.snapshots.foreach(snapshot)
     world.queries.foreach(query)
     names.foreach(_.judge())
+    if (world.hasPurges) world.purges.judge()
     timelines.foreach(batches)
   }
 

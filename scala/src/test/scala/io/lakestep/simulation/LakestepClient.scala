@@ -9,7 +9,7 @@ import io.lakestep.commit.{
   BeginRequest, BegunTransaction, CommitOutcome, Database, IsolationLevel, ReadNames
 }
 import io.lakestep.log.{AddFile, RemoveFile, TableLog, TableRef}
-import io.lakestep.timeline.{BatchKey, Conflict, NameChange, NameKey}
+import io.lakestep.timeline.{BatchKey, Conflict, NameChange, NameKey, Purge}
 
 /**
  * One session of ours: begins, pins, stages and commits as a Spark session does, through the
@@ -46,6 +46,7 @@ final class LakestepClient(
 
   private lazy val states = new SimulatedStates(client)
   private var seenEntry = 0L
+  private var seenDrops = 0
   private var takenAt = 0
   private var seenVersions = Map.empty[String, Long]
 
@@ -152,6 +153,66 @@ final class LakestepClient(
     names.flatMap(_.ofQuery(database)).foreach { names =>
       val tables = names.meet()
       names.saw(client.name, isLast, query(tables, names.ofQuery, names.from))
+    }
+  }
+
+  /**
+   * VACUUM DROPPED TABLES.
+   *
+   * @param isLast whether nothing goes wrong, and nobody else is there
+   */
+  def vacuumDropped(isLast: Boolean = false): Unit = {
+    def now(percent: Int) = isLast || random.nextInt(100) < percent
+    if (!now(30)) actor.await(() => world.purges.drops > seenDrops)
+    // Those that were open then are to end.
+    if (!now(30)) actor.sleep(random.nextInt(150))
+    seenDrops = world.purges.drops
+    val txn = begin(readOnly = false, IsolationLevel.Snapshot)
+    world.purges.looks(txn.id)
+    val isDecided =
+      try {
+        val old = database.oldDropped(txn, retainMs = 0)
+        for (reason <- old.flatMap(_.kept))
+          world.counts.event(s"dropped table that is kept: ${reason.split(' ').last}")
+        val purges = old.filter(_.kept.isEmpty).map(_.purge)
+        if (!now(70)) actor.sleep(random.nextInt(200))
+        if (purges.isEmpty) database.discard(txn, Nil)
+        purges.isEmpty || commit(txn, purges)
+      } catch {
+        case NonFatal(e) =>
+          database.discard(txn, Nil)
+          throw e
+      }
+    if (!now(60)) actor.sleep(random.nextInt(400))
+    if (isDecided && now(80)) world.purges.by(client.name)(database.purge())
+  }
+
+  private def commit(txn: BegunTransaction, purges: Vector[Purge]): Boolean = {
+    val attempt = new Attempt(
+      client.name,
+      root,
+      txn.id,
+      Vector.empty,
+      Map.empty,
+      txn.snapshot,
+      Vector.empty,
+      Set.empty,
+      None,
+      purges
+    )
+    world.tries(attempt)
+    val answer = database.commit(txn, Nil, purges = purges)
+    attempt.answer = Some(answer)
+    attempt.answeredAt = world.scheduler.step
+    answer match {
+      case CommitOutcome.Committed(entry, _, _, _, _) =>
+        seenEntry = seenEntry.max(entry.number)
+        true
+      case _: CommitOutcome.Conflicted =>
+        world.counts.event("purge that conflicts")
+        database.discard(txn, Nil)
+        false
+      case _ => false
     }
   }
 
@@ -307,6 +368,7 @@ final class LakestepClient(
     val goesOn = answer match {
       case c: CommitOutcome.Committed =>
         seenEntry = seenEntry.max(c.entry.number)
+        if (changes.exists(_.after.isEmpty)) world.purges.drops += 1
         for (batch <- attempt.batch)
           world.batches = world.batches.updated(root, world.batches(root).max(batch))
         seenVersions = seenVersions ++ c.published.collect {

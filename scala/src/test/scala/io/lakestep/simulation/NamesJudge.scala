@@ -17,6 +17,7 @@ final class NamesJudge(world: World, timeline: TrueTimeline, logs: Map[String, T
 
   private val entries: Vector[(CommitEntry, TrueEntry)] =
     timeline.entries.flatMap(e => Some(e.entry).collect { case c: CommitEntry => c -> e })
+  private val changing = entries.filter(e => e._1.isOverNames && e._2.isCompleted).map(_._1)
   private val named = entries.filter(_._1.names.nonEmpty)
   private val completed = named.filter(_._2.isCompleted)
   private val initial: State = world.metastores.flatMap(_.initial).toMap
@@ -91,7 +92,15 @@ final class NamesJudge(world: World, timeline: TrueTimeline, logs: Map[String, T
     def meets(theirs: NameChange) = a.names.exists(_.key.meets(theirs.key)) ||
       a.readNames(theirs.key) ||
       taken(theirs).exists(p => a.writes.exists(_.table == p) || a.reads.contains(p))
+    val ours = a.names.flatMap(Purges.placeOf(_)) ++ a.writes.map(_.table) ++ a.reads.keys
+    def purges(c: CommitEntry) =
+      c.purges.exists(p => ours.exists(Purges.areNested(_, Purges.folder(p.path)))) ||
+        a.purges.map(p => Purges.folder(p.path)).exists { folder =>
+          Purges.concerns(c, folder) ||
+          c.purges.exists(p => Purges.areNested(Purges.folder(p.path), folder))
+        }
     named.exists { case (c, _) => c.number > a.snapshot && c.names.exists(meets) } ||
+    entries.exists { case (c, _) => c.number > a.snapshot && purges(c) } ||
     a.names.exists { c =>
       !isSound(c.key, a.answeredAt) ||
       // A name is given in a schema.
@@ -188,9 +197,10 @@ final class NamesJudge(world: World, timeline: TrueTimeline, logs: Map[String, T
   private def dropped(): Unit = {
     def tables(c: CommitEntry)(of: NameChange => Option[NamedObject]) =
       c.names.flatMap(of(_)).filter(_.kind == NamedObject.Table).flatMap(_.path).map(_.uri).toSet
-    val last = completed.map(_._1).foldLeft(Map.empty[String, Boolean]) { (gone, c) =>
+    val last = changing.foldLeft(Map.empty[String, Boolean]) { (gone, c) =>
       val after = tables(c)(_.after)
-      gone ++ (tables(c)(_.before) -- after).map(_ -> true) ++ after.map(_ -> false)
+      gone ++ (tables(c)(_.before) -- after).map(_ -> true) ++
+        (after ++ c.purges.map(_.path.uri)).map(_ -> false)
     }
     val wanted = last.collect { case (path, true) => path }.toSet
     world.droppedTables.foreach { said =>

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType}
 import io.lakestep.commit.{BegunTransaction, Catalogs, Database, QueryNames, ReadNames}
 import io.lakestep.log.TableRef
 import io.lakestep.names.{Definition, NameState, TableName, TransactionNames}
-import io.lakestep.timeline.{NameChange, NameKey, NamedObject}
+import io.lakestep.timeline.{DroppedTable, NameChange, NameKey, NamedObject}
 
 /**
  * A session's metastore, and the names of what it does, as the product's own code has them.
@@ -40,7 +40,7 @@ final class NamesOfSession(
     )
   }
 
-  val catalogs: Catalogs = SimulatedCatalog.catalogs(catalog, world.conf, protections.setsAside)
+  val catalogs: Catalogs = SimulatedCatalog.catalogs(catalog, world.conf, protections.protocol)
 
   /** Whether some thread of the client makes what an entry says. */
   def isMaking: Boolean = catalog.isMaking
@@ -170,6 +170,12 @@ final class NamesOfSession(
     def statement(made: Option[String]): Unit = {
       val (one, other) = (some(schema), some(schema))
       if (made.isDefined) create(one, made)
+      else if (world.hasPurges && random.nextInt(4) > 0) random.nextInt(8) match {
+        case 0 | 1 | 2 => if (table(one).isDefined) change(_.set(one, None))
+        case 3 | 4 | 5 => create(one, None)
+        case 6 => undrop()
+        case _ => undrop(other)
+      }
       else
         random.nextInt(if (contended) 4 else 17) match {
           case 0 | 1 => create(one, None)
@@ -193,17 +199,22 @@ final class NamesOfSession(
         val table = SimulatedMetastore.table(
           name,
           path,
-          isManaged = contended || random.nextBoolean(),
+          isManaged = contended || random.nextBoolean() || world.hasPurges,
           client.clock.nowMs()
         )
         change(give(name, table))
       }
 
-    private def undrop(): Unit = {
+    private def undrop(): Unit = undrop(d => TableName(d.key.schema, d.key.name.getOrElse("")))
+
+    /** CREATE TABLE at the path of a dropped one, without more. */
+    private def undrop(name: TableName): Unit = undrop(_ => name)
+
+    private def undrop(nameOf: DroppedTable => TableName): Unit = {
       val all = database.dropped().filter(_.key.metastore == metastore.id)
       if (all.nonEmpty) {
         val one = all(random.nextInt(all.size))
-        val name = TableName(one.key.schema, one.key.name.getOrElse(""))
+        val name = nameOf(one)
         if (isThere(name.schema) && table(name).isEmpty) {
           world.counts.event("undrop")
           val was = Definition.table(TableIdentifier(name.name, Some(name.schema)), one.table)
@@ -262,7 +273,12 @@ object NamesOfSession {
     if (random.nextBoolean()) schema(t)
     def give(name: TableName, path: String) = metastore.put(
       metastore.key(name),
-      Some(SimulatedMetastore.table(name, path, random.nextBoolean(), World.StartMs)),
+      Some(SimulatedMetastore.table(
+        name,
+        path,
+        isManaged = random.nextBoolean() || world.hasPurges,
+        World.StartMs
+      )),
       Some(SetUp)
     )
     give(TableName(s, "a"), "/A")

@@ -18,8 +18,7 @@ final case class Protections(
     loadsFirst: Boolean = true,
     heedsFence: Boolean = true,
     asksMetastoreFirst: Boolean = true,
-    keepsFolders: Boolean = true,
-    setsAside: Boolean = true)
+    keepsFolders: Boolean = true)
 
 object Protections {
   val all: Protections = Protections()
@@ -119,10 +118,8 @@ object PlantedFault {
     without("W35 managed tables made where a late client may drop them", "FOLDER")(
       _.copy(detachesNames = false)
     ),
-    PlantedFault(
-      "W36 tables dropped under the name that others know",
-      Protections(setsAside = false),
-      "FOLDER"
+    without("W36 tables dropped under the name that others know", "FOLDER")(
+      _.copy(setsAside = false)
     ),
     without("W37 the rows of a query are newer than its names", "NAMES")(
       _.copy(readsRowsWithNames = false)
@@ -130,6 +127,22 @@ object PlantedFault {
     without("W38 no look for who has applied a batch", "BATCH")(_.copy(checksBatches = false)),
     without("W39 what a late client has left is taken for what a name stands for", "NAMES")(
       _.copy(distrustsNames = false, waitsForNames = false)
-    )
+    ),
+    without("W40 of VACUUM and UNDROP both win", "PURGE")(_.copy(checksPurges = false)),
+    without("W41 transactions from before a DROP not heeded", "PURGE")(
+      _.copy(heedsOlder = false)
+    ),
+    without("W42 no second look before data are deleted", "PURGE")(
+      _.copy(looksBeforeDeleting = false)
+    ),
+    without("W43 names not heeded that lead to dropped tables", "PURGE")(
+      _.copy(heedsLeadingNames = false)
+    ),
+    without("W44 rows not heeded that were written after a DROP", "PURGE")(
+      _.copy(heedsLaterWrites = false)
+    ),
+    without("W45 data deleted before the log", "PURGE")(_.copy(deletesLogsFirst = false)),
+    without("W46 what was set aside is dropped unseen", "FOLDER")(_.copy(looksAside = false)),
+    without("W47 schemas dropped where they lie", "FOLDER")(_.copy(movesSchemas = false))
   )
 }

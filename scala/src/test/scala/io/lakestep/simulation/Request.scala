@@ -92,6 +92,8 @@ object Request {
   case object ListNames extends Request(Ask, "names of schema")
   case object ChangeName extends Request(Change, "name")
   case object ChangeSchema extends Request(Change, "schema")
+  case object ListSnapshots extends Request(List, "snapshot")
+  case object DeleteFolderTable extends Request(DeleteFolder, "table")
 
   /** What a client that drops a table deletes besides; nothing goes wrong for it. */
   case object DeleteAnything extends Request(Delete, "anything")
@@ -155,7 +157,9 @@ object Request {
     AskSchema,
     ListNames,
     ChangeName,
-    ChangeSchema
+    ChangeSchema,
+    ListSnapshots,
+    DeleteFolderTable
   )
 
   private lazy val indexes: Map[Request, Int] = (all :+ DeleteAnything).zipWithIndex.toMap
@@ -166,6 +170,7 @@ object Request {
   /** @param bytes what a put would put */
   def of(verb: Verb, path: String, bytes: Array[Byte] = Array.emptyByteArray): Request = {
     val file = verb match {
+      case DeleteFolder if !path.contains("/_delta_log") => "table"
       case List | DeleteFolder => folder(path)
       case Put => content(kind(path), bytes)
       case _ => kind(path)
@@ -182,6 +187,7 @@ object Request {
     else if (path.endsWith("/checkpoints")) "timeline checkpoint"
     else if (path.endsWith("/transactions")) "requested"
     else if (path.endsWith("/makings")) "making"
+    else if (path.endsWith("/snapshots")) "snapshot"
     else if (path.endsWith("/_delta_log")) "log"
     else "staged"
 

@@ -29,6 +29,7 @@ import java.util.SplittableRandom
  * @param nameReaders sessions that read several names, in transactions or outside, with the number of times
  * @param refusedPercent how many changes the metastores refuse, for no reason
  * @param contended whether all change few names, and sleep while they do
+ * @param vacuums sessions that delete the data of dropped tables, with the number of times
  * @param twins whether a process runs queries beside transactions
  */
 final case class Scenario(
@@ -61,7 +62,8 @@ final case class Scenario(
     nameReaders: Vector[Int],
     refusedPercent: Int,
     twins: Boolean,
-    contended: Boolean)
+    contended: Boolean,
+    vacuums: Vector[Int])
 
 object Scenario {
 
@@ -107,9 +109,21 @@ object Scenario {
       nameReaders = some(1 + upTo(1), 3),
       refusedPercent = Vector(0, 0, 40)(upTo(2)),
       twins = random.nextBoolean(),
-      contended = random.nextInt(3) == 0
+      contended = random.nextInt(3) == 0,
+      vacuums = sometimes(40)(some(1 + upTo(1), 3).map(_ + 3))
     )
     // Others who take such names are rare else.
-    if (drawn.contended && drawn.twins) drawn.copy(namers = Vector(3, 3)) else drawn
+    val contended =
+      if (drawn.contended && drawn.twins) drawn.copy(namers = Vector(3, 3)) else drawn
+    if (drawn.metastores == 0 || drawn.vacuums.isEmpty) contended
+    // Who is at work keeps what was dropped meanwhile.
+    else
+      contended.copy(
+        readers = Vector.empty,
+        queriers = Vector.empty,
+        cleaners = Vector.empty,
+        secondRoot = Vector.empty,
+        foreign = drawn.foreign.take(1)
+      )
   }
 }

@@ -1,7 +1,7 @@
 package io.lakestep.simulation
 
 import io.lakestep.commit.{CommitOutcome, TransactionStatus}
-import io.lakestep.timeline.{NameChange, NameKey, NamedObject}
+import io.lakestep.timeline.{NameChange, NameKey, NamedObject, Purge}
 
 /** The rows that a commit takes out of a table and those that it brings. */
 final case class RowChange(takes: Set[Row], brings: Set[Row])
@@ -48,6 +48,7 @@ final case class PlannedWrite(
  * @param names what it changes names of
  * @param readNames names that it depends on
  * @param batch of the query that it applies
+ * @param purges dropped tables whose data it deletes
  */
 final class Attempt(
     val client: String,
@@ -58,7 +59,8 @@ final class Attempt(
     val snapshot: Long,
     val names: Vector[NameChange],
     val readNames: Set[NameKey],
-    val batch: Option[Long]) {
+    val batch: Option[Long],
+    val purges: Vector[Purge] = Vector.empty) {
   var answer: Option[CommitOutcome] = None
   var answeredAt: Int = Int.MaxValue
 

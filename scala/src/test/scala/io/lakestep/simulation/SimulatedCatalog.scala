@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.analysis.{NoSuchDatabaseException, NoSuchTa
 import org.apache.spark.sql.catalyst.catalog.{CatalogDatabase, CatalogTable, ExternalCatalog}
 
 import io.lakestep.catalog.ExternalCatalogCalls
-import io.lakestep.commit.{Catalogs, ForwardingCatalogs}
+import io.lakestep.commit.{Catalogs, ForwardingCatalogs, Safeguards}
 import io.lakestep.names.{Metastore, TableName}
 import io.lakestep.timeline.{CommitEntry, Making, NameChange, NameKey}
 
@@ -82,6 +82,14 @@ final class SimulatedCatalog(
       metastore.schema(schema).map(_ => metastore.inside(schema))
     }.getOrElse(throw new NoSuchDatabaseException(schema))
 
+  override def listDatabases(): Seq[String] =
+    client.ask(Request.ListNames, metastore.id)(metastore.all)
+
+  override def getTablesByName(schema: String, tables: Seq[String]): Seq[CatalogTable] =
+    ask(Request.ListNames, metastore.schemaKey(schema)) {
+      metastore.schema(schema).map(_ => tables.flatMap(t => metastore.table(TableName(schema, t))))
+    }.getOrElse(throw new NoSuchDatabaseException(schema))
+
   override def listFunctions(schema: String, pattern: String): Seq[String] = Nil
 
   override def createTable(table: CatalogTable, ignoreIfExists: Boolean): Unit =
@@ -131,8 +139,8 @@ object SimulatedCatalog {
   private val Nothing: ExternalCatalog = null
 
   /** The product's own metastore over it. */
-  def catalogs(catalog: SimulatedCatalog, conf: Configuration, setsAside: Boolean): Catalogs =
-    new ForwardingCatalogs(new Metastore(catalog, conf, setsAside)) {
+  def catalogs(catalog: SimulatedCatalog, conf: Configuration, safeguards: Safeguards): Catalogs =
+    new ForwardingCatalogs(new Metastore(catalog, conf, safeguards)) {
       override def apply(
           entry: CommitEntry,
           making: Making,

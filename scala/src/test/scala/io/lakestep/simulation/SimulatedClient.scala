@@ -104,17 +104,31 @@ final class SimulatedClient(
 
   override def delete(path: String): Unit = remove(Verb.Delete, path)(world.store.delete)
 
-  override def deleteFolder(dir: String): Unit =
-    remove(Verb.DeleteFolder, dir)(world.store.deleteFolder)
+  /** That of a table file by file: others may come between, and the client may die. */
+  override def deleteFolder(dir: String): Unit = {
+    val request = Request.of(Verb.DeleteFolder, Alias.real(dir))
+    if (request == Request.DeleteFolderTable)
+      faults.inAnyOrder(world.store.below(Alias.real(dir))).foreach { file =>
+        remove(request, file)(world.store.delete)
+      }
+    else remove(request, dir)(world.store.deleteFolder)
+  }
 
   private def read[A](verb: Verb, named: String)(effect: String => A): A = {
     val path = Alias.real(named)
     request(Request.of(verb, path), path, effect(path))(PartialFunction.empty)
   }
 
-  private def remove(verb: Verb, named: String)(effect: String => Unit): Unit = {
+  private def remove(verb: Verb, named: String)(effect: String => Unit): Unit =
+    remove(Request.of(verb, Alias.real(named)), named)(effect)
+
+  private def remove(request: Request, named: String)(effect: String => Unit): Unit = {
     val path = Alias.real(named)
-    change(Request.of(verb, path), path)(effect(path))
+    val check = world.purges.check(name, path)
+    change(request, path) {
+      check()
+      effect(path)
+    }
   }
 
   /** A question to a metastore. */

@@ -32,6 +32,9 @@ final class SimulatedMetastore(world: World, val id: String) {
   private val wrong = mutable.Map.empty[NameKey, Int]
   private val foreign = mutable.Set.empty[NameKey]
 
+  /** When a name last led to a folder to which it leads no more. */
+  private val led = mutable.Map.empty[String, Int]
+
   /** Names that were last changed by a client that was late. */
   private val madeLate = mutable.Set.empty[NameKey]
 
@@ -49,6 +52,13 @@ final class SimulatedMetastore(world: World, val id: String) {
   def table(name: TableName): Option[CatalogTable] = tables.get(name.schema -> name.name)
   def inside(schema: String): Vector[String] =
     tables.keysIterator.collect { case (`schema`, name) => name }.toVector
+
+  def all: Vector[String] = schemas.keysIterator.toVector
+
+  /** Whether a name leads to such a folder, or has since a step. */
+  def hasLedTo(isIt: String => Boolean, since: Int): Boolean =
+    tables.values.flatMap(SimulatedMetastore.place(_)).exists(isIt) ||
+      led.exists { case (path, step) => step >= since && isIt(path) }
 
   /** How often a name was changed. */
   def changesOf(key: NameKey): Int = changes.getOrElse(key, 0)
@@ -68,6 +78,8 @@ final class SimulatedMetastore(world: World, val id: String) {
     val at = (key.schema, key.name.getOrElse(""))
     if (!schemas.contains(key.schema)) Some(new NoSuchDatabaseException(key.schema))
     else {
+      for (before <- tables.get(at); path <- SimulatedMetastore.place(before))
+        led(path) = world.scheduler.step
       table.fold(tables -= at)(t => tables += at -> timeless(t))
       changed(key, by, table.map(Definition.of))
       None
@@ -218,6 +230,9 @@ final class Applying(
 }
 
 object SimulatedMetastore {
+
+  private def place(table: CatalogTable): Option[String] =
+    table.storage.locationUri.map(l => Alias.real(TableRef(l.toString).uri))
 
   /** Where the tables of a schema lie. */
   def folder(schema: String): String = s"/warehouse/$schema"

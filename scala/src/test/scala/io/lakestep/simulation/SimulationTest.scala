@@ -144,6 +144,13 @@ class SimulationTest extends AnyFunSuite {
       "foreign change of a name",
       "undrop",
       "drop of a schema",
+      "committed entry that purges",
+      "purge that conflicts",
+      "dropped table that is kept: dropped",
+      "dropped table that is kept: folder",
+      "dropped table that is kept: since",
+      "purged table that is left",
+      "folder deleted by vacuum",
       "history with dropped tables",
       "transaction",
       "answer unknown"

@@ -39,6 +39,10 @@ final class World(
   /** For those who look at folders through Hadoop. */
   var conf: Configuration = new Configuration(false)
 
+  /** Whether clients delete the data of dropped tables. */
+  var hasPurges: Boolean = false
+  val purges = new Purges(this)
+
   /** What the product says in the end. */
   var droppedTables: Option[Set[String]] = None
 
