@@ -23,7 +23,7 @@ class SimulationTest extends AnyFunSuite {
     "W16" -> 19475L,
     "W29" -> 12900L,
     "W36" -> 41000L,
-    "W39" -> 87500L
+    "W46" -> 44000L
   )
 
   private val Large = sys.env.getOrElse("LAKESTEP_SIMULATION_HISTORIES", "400000").toLong
