@@ -257,8 +257,8 @@ def test_requests_of_names(s3, s3_drivers, requests_of):
     """The metastore is none of the store: what is counted is what names ask of S3."""
     session = s3_drivers[0].session(**root("counted-names"))
     made = "CREATE TABLE {0} (id INT) USING delta LOCATION 's3a://" + BUCKET + "/names/{0}'"
-    # The first transaction of a driver also loads classes and finds its metastore. The first one that
-    # knows of names looks for what others have left, and so does one every ten minutes.
+    # The first transaction of a driver also loads classes and finds its metastore. The first one
+    # that knows of names looks for what others have left, and so does one every ten minutes.
     session.sql("BEGIN", made.format("first_name"), "COMMIT")
     session.sql("BEGIN", "ROLLBACK")
     session.call("transactions:flush")
