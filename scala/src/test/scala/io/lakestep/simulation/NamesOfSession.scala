@@ -170,11 +170,12 @@ final class NamesOfSession(
     def statement(made: Option[String]): Unit = {
       val (one, other) = (some(schema), some(schema))
       if (made.isDefined) create(one, made)
-      else if (world.hasPurges && random.nextInt(4) > 0) random.nextInt(8) match {
+      else if (world.hasPurges && random.nextInt(4) > 0) random.nextInt(9) match {
         case 0 | 1 | 2 => if (table(one).isDefined) change(_.set(one, None))
         case 3 | 4 | 5 => create(one, None)
         case 6 => undrop()
-        case _ => undrop(other)
+        case 7 => undrop(other)
+        case _ => changeSchema(random.nextInt(2))
       }
       else
         random.nextInt(if (contended) 4 else 17) match {
