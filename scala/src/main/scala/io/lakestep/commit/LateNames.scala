@@ -262,7 +262,7 @@ private[commit] final class LateNames(
    * with names is left to the next one. Forgets nobody, as BEGIN has just made names that others have
    * left half made.
    */
-  def seldom(): Unit = {
+  def seldom(): Unit = if (safeguards.repairsAtBegin) {
     val (last, now) = (looked.get, clock.nowMs())
     if ((now - last).abs >= EveryMs && looked.compareAndSet(last, now)) quietly {
       val (young, old) = others(Set.empty).partition(_._2 > now - YoungMs)

@@ -44,6 +44,8 @@ package io.lakestep.commit
  *   undone for good
  * @param distrustsNames looking whether a late client has left what a transaction found under a name: what
  *   the transaction makes of it is taken for somebody else's when the name is right again
+ * @param repairsAtBegin putting right at BEGIN what late clients have left: nothing but that wrong names last
+ *   longer; what copes with them is tested without
  * @param detachesNames making tables external whose names a late client may be about to drop: the metastore
  *   deletes their data
  * @param detachesAgain the same for the place of a view, once that is dropped: the metastore moves their data
@@ -100,6 +102,7 @@ private[lakestep] final case class Safeguards(
     repairsNames: Boolean = true,
     makesWhatIsOpen: Boolean = true,
     distrustsNames: Boolean = true,
+    repairsAtBegin: Boolean = true,
     detachesNames: Boolean = true,
     detachesAgain: Boolean = true,
     waitsForNames: Boolean = true,

@@ -136,7 +136,7 @@ private[lakestep] final class Metastore(
       } else
         try {
           begins()
-          change.key.name.fold(makeSchema(change))(makeTable(change, _, making, again))
+          change.key.name.fold(makeSchema(change, making))(makeTable(change, _, making, again))
           None
         } catch {
           // Not again by whoever comes next: names that were made may have been changed by then.
@@ -238,21 +238,22 @@ private[lakestep] final class Metastore(
       if !Metastore.isManaged(there)
     } dropName(schema, name)
 
-  private def makeSchema(change: NameChange): Unit = (change.before, change.after) match {
-    case (None, Some(made)) =>
-      catalog.createDatabase(Definition.schema(change.key.schema, made), ignoreIfExists = true)
-    case (Some(_), Some(now)) =>
-      val schema = Definition.schema(change.key.schema, now)
-      val own =
-        catalog.getDatabase(schema.name).properties.view.filterKeys(_ == Definition.IdProperty)
-      catalog.alterDatabase(schema.copy(properties = schema.properties ++ own))
-    case _ =>
-      Metastore.schema(catalog, change.key.schema).foreach { there =>
-        if (safeguards.movesSchemas) keepingTables(there)
-        // Where this fails the folder stays elsewhere: what was asked may still happen.
-        catalog.dropDatabase(there.name, ignoreIfNotExists = true, cascade = false)
-      }
-  }
+  private def makeSchema(change: NameChange, making: Making): Unit =
+    (change.before, change.after) match {
+      case (None, Some(made)) =>
+        catalog.createDatabase(Definition.schema(change.key.schema, made), ignoreIfExists = true)
+      case (Some(_), Some(now)) =>
+        val schema = Definition.schema(change.key.schema, now)
+        val own =
+          catalog.getDatabase(schema.name).properties.view.filterKeys(_ == Definition.IdProperty)
+        catalog.alterDatabase(schema.copy(properties = schema.properties ++ own))
+      case _ =>
+        Metastore.schema(catalog, change.key.schema).foreach { there =>
+          if (safeguards.movesSchemas) keepingTables(there, making)
+          // Where this fails the folder stays elsewhere: what was asked may still happen.
+          catalog.dropDatabase(there.name, ignoreIfNotExists = true, cascade = false)
+        }
+    }
 
   override def inside(schema: NameKey): Set[String] =
     all(schema).filterNot(Metastore.isAside)
@@ -291,9 +292,9 @@ private[lakestep] final class Metastore(
    * Hive and the in-memory catalog delete the folder, in which tables may lie that were dropped. Hive
    * before 3.0 does not let it be changed.
    */
-  private def keepingTables(schema: CatalogDatabase): Unit = {
+  private def keepingTables(schema: CatalogDatabase, making: Making): Unit = {
     val folder = new Path(schema.locationUri)
-    val elsewhere = new Path(folder, s"$Elsewhere${UUID.randomUUID}").toUri
+    val elsewhere = new Path(folder, s"$Elsewhere${making.id}").toUri
     try catalog.alterDatabase(schema.copy(locationUri = elsewhere))
     catch { case _: AnalysisException => () }
     val fs = folder.getFileSystem(conf)

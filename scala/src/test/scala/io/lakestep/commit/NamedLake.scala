@@ -14,12 +14,14 @@ private[commit] final class SharedMetastore {
   /**
    * @param sleep between asking for a name and changing it
    * @param dropped when what had a name of another kind is dropped, and the name is free
+   * @param repairing before it puts names right
    */
   def client(
       id: String = "m",
       works: Boolean = true,
       sleep: () => Unit = () => (),
-      dropped: () => Unit = () => ()): Catalogs = new Catalogs {
+      dropped: () => Unit = () => (),
+      repairing: () => Unit = () => ()): Catalogs = new Catalogs {
     override def has(metastore: String): Boolean = metastore == id
     override def mayHave(metastore: String): Boolean = has(metastore)
     override def find(key: NameKey): Option[NamedObject] = names.get(key)
@@ -40,6 +42,7 @@ private[commit] final class SharedMetastore {
         left: Making,
         making: Making,
         again: NameChange => NameChange): Vector[Throwable] = {
+      repairing()
       entries.flatMap(_.names).groupBy(_.key).foreach { case (key, changes) =>
         val now = names.get(key)
         if (mayBeLeft(changes, now)) {

@@ -15,6 +15,11 @@ final class NamesSuite extends AnyFunSuite {
 
   private def isCommitted(outcome: CommitOutcome) = outcome.isInstanceOf[CommitOutcome.Committed]
 
+  /** Of a client that dies once it has made the names of the first entry. */
+  private def diesLate: CommitSteps = new CommitSteps {
+    override def namesMade(entry: CommitEntry): Unit = if (entry.number == 1) throw new Crash
+  }
+
   private def rule(outcome: CommitOutcome): Option[Rule] = outcome match {
     case CommitOutcome.Conflicted(conflict, _) => Some(conflict.rule)
     case _ => None
@@ -207,10 +212,7 @@ final class NamesSuite extends AnyFunSuite {
         s.lake.begin(running)
         assert(isCommitted(s.rename(running, "C", "D", "A")))
       }),
-      new CommitSteps {
-        override def namesMade(entry: CommitEntry): Unit =
-          if (entry.number == 1) throw new Crash
-      }
+      diesLate
     )
     intercept[Crash] { s.rename(late, "A", "C", "A"); () }
     assert(s.places == Map("C" -> "A", "D" -> "A", "B" -> "B"))
@@ -243,17 +245,8 @@ final class NamesSuite extends AnyFunSuite {
     def makings = s.lake.store.list(s"${s.lake.root}/makings", "").map(_.name)
     val left = makings
     var isAway = true
-    val real = s.store.client()
-    val other = s.client(new ForwardingCatalogs(real) {
-      override def repair(
-          entries: Vector[CommitEntry],
-          atRisk: Set[NameKey],
-          left: Making,
-          making: Making,
-          again: NameChange => NameChange): Vector[Throwable] =
-        if (isAway) throw new IllegalStateException("away")
-        else real.repair(entries, atRisk, left, making, again)
-    })
+    def answer(): Unit = if (isAway) throw new IllegalStateException("away")
+    val other = s.client(s.store.client(repairing = () => answer()))
     for (_ <- 1 to 3) other.recover()
     assert(makings.size == left.size + 1)
     isAway = false
@@ -274,10 +267,7 @@ final class NamesSuite extends AnyFunSuite {
           assert(isCommitted(s.commit(others, NameChange(s.key("C"), Some(s.named("A")), None))))
           assert(isCommitted(s.commit(others, s.make("C", "B"))))
         }),
-        new CommitSteps {
-          override def namesMade(entry: CommitEntry): Unit =
-            if (entry.number == 1) throw new Crash
-        }
+        diesLate
       )
       intercept[Crash] { s.commit(late, s.make("C", "A")); () }
       assert(s.places("C") == "A")
@@ -474,15 +464,7 @@ final class NamesSuite extends AnyFunSuite {
     for (isHeeded <- Seq(true, false)) {
       val s = new NamedLake
       val (key, view) = (s.key("A"), NamedObject(NamedObject.View, None, Json.obj()))
-      val real = s.store.client()
-      val dying = s.client(new ForwardingCatalogs(real) {
-        override def repair(
-            entries: Vector[CommitEntry],
-            atRisk: Set[NameKey],
-            left: Making,
-            making: Making,
-            again: NameChange => NameChange): Vector[Throwable] = throw new Crash
-      })
+      val dying = s.client(s.store.client(repairing = () => throw new Crash))
       val others = s.client()
       def meanwhile(): Unit = {
         s.lake.begin(others)
@@ -522,10 +504,7 @@ final class NamesSuite extends AnyFunSuite {
           s.lake.begin(others)
           assert(isCommitted(s.commit(others, NameChange(key, Some(schema), None))))
         }),
-        new CommitSteps {
-          override def namesMade(entry: CommitEntry): Unit =
-            if (entry.number == 1) throw new Crash
-        }
+        diesLate
       )
       intercept[Crash] { s.commit(late, NameChange(key, None, Some(schema))); () }
       assert(s.store.names.contains(key))
@@ -546,10 +525,7 @@ final class NamesSuite extends AnyFunSuite {
           s.lake.begin(others)
           assert(isCommitted(s.commit(others, s.make("A", "B"))))
         }),
-        new CommitSteps {
-          override def namesMade(entry: CommitEntry): Unit =
-            if (entry.number == 1) throw new Crash
-        }
+        diesLate
       )
       intercept[Crash] { s.commit(late, s.drop("A")); () }
       assert(s.places == Map("B" -> "B"))

@@ -38,8 +38,7 @@ final class Counts {
   private def cell(request: Request, fault: Fault): String =
     if (Fault.of(request).contains(fault)) of(request, fault).toString else "-"
 
-  /** Kinds of request, of so many requests at least, that never met a fault that can meet them. */
-  def unmet(atLeast: Long): Vector[(Request, Fault)] =
-    for (r <- Request.all if requests(r.index) >= atLeast; f <- Fault.of(r) if of(r, f) == 0)
-      yield r -> f
+  /** Kinds of request that never met a fault that can meet them. */
+  def unmet: Vector[(Request, Fault)] =
+    for (r <- Request.all; f <- Fault.of(r) if of(r, f) == 0) yield r -> f
 }

@@ -80,7 +80,7 @@ final class Faults(
   /** What only purges ask for is too rare for the budget. */
   private def goesWrong(request: Request): Boolean = request match {
     case Request.DeleteFolderTable | Request.ListSnapshots =>
-      perMille > 0 && random.nextBoolean()
+      perMille > 0 && random.nextInt(3) == 0
     case _ => budget > 0 && random.nextInt(1000) < perMille * Faults.weight(request)
   }
 
@@ -142,7 +142,7 @@ object Faults {
     Request.AskSchema -> 8,
     Request.ListNames -> 15,
     Request.ChangeName -> 15,
-    Request.ChangeSchema -> 60
+    Request.ChangeSchema -> 90
   )
 
   def none: Faults = new Faults(new SplittableRandom(0L), 0, 0, 0, 1)

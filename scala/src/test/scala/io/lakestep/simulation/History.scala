@@ -11,7 +11,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 import io.lakestep.LakestepException
 import io.lakestep.commit.{
   Catalogs, CommitOutcome, ConflictCheck, ConflictRules, Database, DatabaseOptions, Finding,
-  IsolationLevel, OurChanges, PublishExecutor
+  IsolationLevel, OurChanges, PublishExecutor, Safeguards
 }
 import io.lakestep.log.{DeletionVectors, LogCommit, RowSets, TableLog, TableRef, VectorChange}
 import io.lakestep.storage.ObjectStores
@@ -203,6 +203,9 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
   private def isolation(dice: SplittableRandom): IsolationLevel =
     if (dice.nextInt(5) == 0) IsolationLevel.Serializable else IsolationLevel.Snapshot
 
+  /** A transaction whose client has died keeps what was dropped since: then there is little to delete. */
+  private lazy val onlyVacuumsFail = world.hasPurges && random.nextInt(3) > 0
+
   /** @param lastly what it does when all is quiet */
   private def ours(
       name: String,
@@ -211,22 +214,27 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
       rules: ConflictRules = ConflictCheck,
       lastly: LakestepClient => Unit = _ => ())(
       work: (LakestepClient, SplittableRandom) => Unit): Unit =
-    actor(name, times, foreign = false, aims = !name.startsWith("client")) {
-      (client, dice, actor) =>
-        val paths = names(dice)
-        val found = metastore(root, dice).map(new NamesOfSession(
-          world,
-          client,
-          dice,
-          protections,
-          _,
-          scenario.refusedPercent,
-          scenario.contended
-        ))
-        val session = this.session(name, client, root, dice, actor, paths, rules, found)
-        if (scenario.twins && found.isDefined) twin(name, session, actor, dice)
-        if (found.isDefined) lasting += actor -> (() => lastly(session))
-        () => work(session, dice)
+    actor(
+      name,
+      times,
+      foreign = false,
+      aims = !name.startsWith("client"),
+      fails = !onlyVacuumsFail || name.startsWith("vacuum")
+    ) { (client, dice, actor) =>
+      val paths = names(dice)
+      val found = metastore(root, dice).map(new NamesOfSession(
+        world,
+        client,
+        dice,
+        protections,
+        _,
+        scenario.refusedPercent,
+        scenario.contended
+      ))
+      val session = this.session(name, client, root, dice, actor, paths, rules, found)
+      if (scenario.twins && found.isDefined) twin(name, session, actor, dice)
+      if (found.isDefined) lasting += actor -> (() => lastly(session))
+      () => work(session, dice)
     }
 
   /** Another thread of the same process, which reads names. */
@@ -264,7 +272,16 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
     actor,
     protections,
     paths,
-    open(root, rules, publishing(name), names.fold[Catalogs](Catalogs.None)(_.catalogs)),
+    open(
+      root,
+      rules,
+      publishing(name),
+      names.fold[Catalogs](Catalogs.None)(_.catalogs),
+      // Most drivers have begun long ago.
+      protections.protocol.copy(repairsAtBegin =
+        protections.protocol.repairsAtBegin && names.nonEmpty && dice.nextBoolean()
+      )
+    ),
     names
   )
 
@@ -417,7 +434,8 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
       root: String,
       rules: ConflictRules,
       publishing: PublishExecutor,
-      catalogs: Catalogs)(client: SimulatedClient): Database =
+      catalogs: Catalogs,
+      safeguards: Safeguards)(client: SimulatedClient): Database =
     Database.open(
       root = root,
       stores = ObjectStores.single(client),
@@ -437,7 +455,7 @@ final class History(seed: Long, protections: Protections, workers: Workers, coun
           catalogs = catalogs,
           pause = _ => ()
         ),
-      safeguards = protections.protocol
+      safeguards = safeguards
     )
 
   /** Errors that a client may get here; anything else is a bug. */

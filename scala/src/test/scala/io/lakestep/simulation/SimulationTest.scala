@@ -17,13 +17,14 @@ class SimulationTest extends AnyFunSuite {
 
   // Few histories meet these, so the search begins near one; where histories have changed, it takes longer.
   private val Rare = Map(
-    "W2" -> 14950L,
+    "W2" -> 16510L,
     "W11" -> 13330L,
     "W15" -> 16180L,
-    "W16" -> 19475L,
+    "W16" -> 16530L,
     "W29" -> 12900L,
-    "W36" -> 41000L,
-    "W46" -> 44000L
+    "W36" -> 38740L,
+    "W39" -> 26240L,
+    "W46" -> 39360L
   )
 
   private val Large = sys.env.getOrElse("LAKESTEP_SIMULATION_HISTORIES", "400000").toLong
@@ -36,11 +37,11 @@ class SimulationTest extends AnyFunSuite {
 
   private def registerAll(): Unit = {
 
-    test("no history breaks an invariant, and every fault meets every usual kind of request") {
+    test("no history breaks an invariant, and every fault meets every kind of request") {
       val report = unbroken(First, First + Small)
       info(f"${report.histories} histories, ${report.perSecond}%.0f a second")
       info(report.counts.report)
-      everythingHappened(report.counts, atLeast = 1000)
+      everythingHappened(report.counts)
     }
 
     test("a seed gives the same history again") {
@@ -96,9 +97,8 @@ class SimulationTest extends AnyFunSuite {
     report
   }
 
-  /** @param atLeast how many requests of a kind are so many that each fault should have met one */
-  private def everythingHappened(counts: Counts, atLeast: Long = 0): Unit = {
-    assert(counts.unmet(atLeast).isEmpty, "these never met")
+  private def everythingHappened(counts: Counts): Unit = {
+    assert(counts.unmet.isEmpty, "these never met")
     Seq(
       "committed entry",
       "rolled back entry",
