@@ -62,6 +62,19 @@ def test_a_schema_in_which_others_make_something_is_not_dropped_by_half(spark, o
     spark.sql(f"DROP SCHEMA {schema}_s CASCADE")
 
 
+def test_nothing_is_made_in_a_schema_that_others_have_dropped(spark, other, schema):
+    within = f"{schema}_s"
+    spark.sql(f"CREATE SCHEMA {within}")
+    begin(spark)
+    spark.sql(f"CREATE VIEW {within}.w AS SELECT 1 AS v")
+    other.sql(f"DROP SCHEMA {within}")
+    conflicting(spark)
+    # Nothing is owed that could never be made.
+    other.sql(f"CREATE SCHEMA {within}")
+    assert names(spark, within) == []
+    spark.sql(f"DROP SCHEMA {within}")
+
+
 def test_another_table_at_the_same_place_is_another_table(spark, other, schema):
     make(spark, "a", 1)
     begin(spark)

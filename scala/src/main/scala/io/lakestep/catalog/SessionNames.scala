@@ -17,7 +17,6 @@ import org.apache.spark.sql.catalyst.catalog.{
 }
 import org.apache.spark.sql.catalyst.util.StringUtils
 import org.apache.spark.sql.delta.DeltaTableUtils
-import org.apache.spark.sql.internal.StaticSQLConf.CATALOG_IMPLEMENTATION
 import org.apache.spark.sql.types.StructType
 
 import io.lakestep.{Errors, LakestepConf}
@@ -40,6 +39,8 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
   }
 
   private def names: Option[TransactionNames] = open.map(_.names)
+
+  private val limits = new MetastoreLimits(session)
 
   /** Names that one query outside a transaction looks up: all at one point. */
   private val ofQuery = new ThreadLocal[(WeakReference[AnyRef], NamesOfQuery)]
@@ -91,6 +92,7 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
 
   /** Whether COMMIT can say whose names these are is known at the statement. */
   private def change(names: TransactionNames)(next: NameState => NameState): Unit = {
+    limits.refuseGlue()
     Metastore.id(base)
     names.change(next)
   }
@@ -100,7 +102,7 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
   override def createDatabase(schema: CatalogDatabase, ignoreIfExists: Boolean): Unit =
     in { n =>
       if (n.schema(base, schema.name).isEmpty) {
-        refuseLong(schema.name, SessionNames.MostOfSchema)
+        limits.refuse(schema)
         change(n)(_.set(schema.name, Some(schema)))
       } else if (!ignoreIfExists)
         throw new DatabaseAlreadyExistsException(schema.name)
@@ -130,6 +132,7 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
   override def alterDatabase(schema: CatalogDatabase): Unit =
     in { n =>
       requireDbExists(schema.name)
+      limits.refuse(schema)
       change(n)(_.set(schema.name, Some(schema)))
     }(super.alterDatabase(schema))
 
@@ -161,7 +164,7 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
       requireDbExists(name.schema)
       if (n.table(base, name).isEmpty) {
         refuseOther(table)
-        refuseLong(name.name, SessionNames.mostOf(table))
+        limits.refuse(table)
         change(n)(_.set(name, Some(ofBase(table))))
       } else if (!ignoreIfExists) throw new TableAlreadyExistsException(name.schema, name.name)
     }(super.createTable(table, ignoreIfExists))
@@ -187,7 +190,7 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
       if (n.table(base, TableName(schema, to)).isDefined)
         throw new TableAlreadyExistsException(schema, to)
       refuseOther(there)
-      refuseLong(to, SessionNames.mostOf(there))
+      limits.renamed(there, to)
       val named = there.copy(identifier = TableIdentifier(to, Some(schema)))
       change(n)(_.set(TableName(schema, from), None).set(TableName(schema, to), Some(named)))
     }(super.renameTable(schema, from, to))
@@ -196,6 +199,7 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
     in { n =>
       val name = TableName(table.database, table.identifier.table)
       refuseOther(required(n, name.schema, name.name))
+      limits.refuse(table)
       change(n)(_.set(name, Some(ofBase(table))))
     }(super.alterTable(table))
 
@@ -270,22 +274,4 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
         "statement" -> "Changing its name",
         "target" -> table.identifier.unquotedString
       )
-
-  /** What a metastore cannot keep could not be made after the outcome. */
-  private def refuseLong(name: String, most: Int): Unit =
-    if (name.length > most && session.conf.get(CATALOG_IMPLEMENTATION.key) == "hive")
-      throw Errors("LAKESTEP_NAME_TOO_LONG", "name" -> name, "most" -> most.toString)
-}
-
-private object SessionNames {
-
-  /** Characters of a column of Hive's metastore. Source: its `package.jdo`. */
-  val MostOfSchema = 128
-
-  /**
-   * Spark lets Hive make a folder for each table, whose name has `-__PLACEHOLDER__` after that of the table, and
-   * 255 bytes at most.
-   */
-  def mostOf(table: CatalogTable): Int =
-    if (table.tableType == CatalogTableType.VIEW) 256 else 239
 }

@@ -108,6 +108,7 @@ private[catalog] final class UndoneTables(
     if (!modes.isDry) {
       if (!names.isEmpty) {
         val base = SparkInternals.metastore(session)
+        new MetastoreLimits(session).refuseGlue()
         Metastore.id(base)
         val gone = for {
           (name, None) <- names.tables

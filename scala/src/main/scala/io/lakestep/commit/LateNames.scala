@@ -56,7 +56,7 @@ private[commit] final class LateNames(
 
   /** Whether a client may be at work on a name that this entry changes, or have died there. */
   def isOver(entry: CommitEntry, mine: Set[Making]): Boolean =
-    underWay(entry.names.map(_.key).contains(_), mine).exists(_ != entry.number)
+    underWay(key => entry.names.exists(_.key.meets(key)), mine).exists(_ != entry.number)
 
   /** The entries with such names that others may be at work on. */
   private def underWay(concerns: NameKey => Boolean, mine: Set[Making]): Vector[Long] =

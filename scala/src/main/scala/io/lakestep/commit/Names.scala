@@ -147,11 +147,16 @@ private[commit] final class Names(env: Environment, late: LateNames) {
         val now = pending.getOrElse(c.key, options.catalogs.find(c.key))
         def mayBeLeft(key: NameKey, now: => Option[NamedObject]) =
           !pending.contains(key) && suspects(key, now)
-        // A name may be given in a schema that is there by mistake.
         val schema = c.key.copy(name = None)
         def isLeft = mayBeLeft(c.key, now) ||
           c.after.isDefined && c.key != schema && mayBeLeft(schema, options.catalogs.find(schema))
-        !isKnown || differs(now, c) || isLeft || c.after.isEmpty && c.key.name.isEmpty &&
+        // A name may be given in a schema that is there by mistake, or that somebody else has dropped.
+        def isHomeless = c.after.isDefined && !changes.exists(_.key == schema) &&
+          pending.getOrElse(schema, options.catalogs.find(schema)).isEmpty
+        !isKnown || differs(
+          now,
+          c
+        ) || isLeft || isHomeless || c.after.isEmpty && c.key.name.isEmpty &&
         isInUse(c.key, changes, pending, suspects)
       }
       // Who runs it again is to meet what is right.

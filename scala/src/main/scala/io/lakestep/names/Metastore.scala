@@ -37,7 +37,6 @@ private[lakestep] final class Metastore(
     conf: => Configuration,
     safeguards: Safeguards = Safeguards.all)
     extends Catalogs {
-  import Metastore.Elsewhere
 
   /** The id, which this call stores when there is none. */
   def id: String = Metastore.id(catalog)
@@ -144,6 +143,7 @@ private[lakestep] final class Metastore(
           // Somebody else does the same, and is quicker.
           case _: AnalysisException
               if !isUnmoved && NamedObject.areSame(find(change.key), change.after) => None
+          case _: NoSuchDatabaseException => Some(taken(entry, change, None))
         }
     } else Some(taken(entry, change, now))
   }
@@ -156,7 +156,8 @@ private[lakestep] final class Metastore(
     (change.before, change.after, now) match {
       case (Some(old), Some(other), None) => old.kind != other.kind
       case (Some(old), None, Some(there)) if there.kind == NamedObject.Schema =>
-        there.path.exists(p => old.path.exists(o => p.uri.startsWith(s"${o.uri}/$Elsewhere")))
+        val begun = old.path.map(o => s"${o.uri}/${Metastore.Elsewhere}")
+        there.path.exists(p => begun.exists(p.uri.startsWith))
       case _ => false
     }
 
@@ -241,7 +242,7 @@ private[lakestep] final class Metastore(
   private def makeSchema(change: NameChange, making: Making): Unit =
     (change.before, change.after) match {
       case (None, Some(made)) =>
-        catalog.createDatabase(Definition.schema(change.key.schema, made), ignoreIfExists = true)
+        catalog.createDatabase(Definition.schema(change.key.schema, made), ignoreIfExists = false)
       case (Some(_), Some(now)) =>
         val schema = Definition.schema(change.key.schema, now)
         val own =
@@ -294,7 +295,7 @@ private[lakestep] final class Metastore(
    */
   private def keepingTables(schema: CatalogDatabase, making: Making): Unit = {
     val folder = new Path(schema.locationUri)
-    val elsewhere = new Path(folder, s"$Elsewhere${making.id}").toUri
+    val elsewhere = new Path(folder, s"${Metastore.Elsewhere}${making.id}").toUri
     try catalog.alterDatabase(schema.copy(locationUri = elsewhere))
     catch { case _: AnalysisException => () }
     val fs = folder.getFileSystem(conf)
@@ -334,9 +335,8 @@ private[lakestep] object Metastore {
 
   private def isManaged(table: CatalogTable) = table.tableType == CatalogTableType.MANAGED
 
-  def isAside(name: String): Boolean = Aside.matches(name)
-
   private val Aside = "lakestep_dropping_[0-9a-f]{32}_[0-9a-f]{16}".r
+  def isAside(name: String): Boolean = Aside.matches(name)
 
   /** What a user is told of it. */
   def shown(named: NamedObject): String =

@@ -6,9 +6,11 @@ import io.lakestep.Json
 import io.lakestep.log.TableRef
 import io.lakestep.timeline.{CommitEntry, Making, NameChange, NameKey, NamedObject}
 
-/** A metastore that several clients have, or not. */
+/** A metastore with a schema that several clients have, or not. */
 private[commit] final class SharedMetastore {
-  val names: mutable.Map[NameKey, NamedObject] = mutable.Map.empty
+  val schema: NameKey = NameKey("m", "s", None)
+  val ofSchema: NamedObject = NamedObject(NamedObject.Schema, Some(TableRef("/s")), Json.obj())
+  val names: mutable.Map[NameKey, NamedObject] = mutable.Map(schema -> ofSchema)
   var asked = 0
 
   /**
@@ -101,16 +103,17 @@ private[lakestep] class ForwardingCatalogs(real: Catalogs) extends Catalogs {
     real.repair(entries, atRisk, left, making, again)
 }
 
-/** Tables A and B, and their names in a metastore. */
+/** Tables A and B, and their names in a schema of a metastore. */
 private[commit] final class NamedLake {
   val lake: Lake = Lake.inMemory()
   val store = new SharedMetastore
+  import store.schema
   for (name <- Seq("A", "B")) {
     lake.create(name, s"${name.toLowerCase}1")
     store.names(key(name)) = named(name)
   }
 
-  def key(name: String): NameKey = NameKey("m", "s", Some(name))
+  def key(name: String): NameKey = schema.copy(name = Some(name))
   def named(table: String): NamedObject =
     NamedObject(NamedObject.Table, Some(lake.path(table)), Json.obj().put("type", "MANAGED"))
 
@@ -141,7 +144,6 @@ private[commit] final class NamedLake {
     db.commit(txn, Nil, Nil, changes.toVector)
   }
 
-  def places: Map[String, String] = store.names.map { case (k, o) =>
-    k.name.getOrElse("") -> o.path.fold("")(_.uri.split('/').last)
-  }.toMap
+  def places: Map[String, String] = (for ((k, o) <- store.names; name <- k.name)
+    yield name -> o.path.fold("")(_.uri.split('/').last)).toMap
 }

@@ -47,9 +47,7 @@ final class NamesSuite extends AnyFunSuite {
     val (one, other) = (s.client(), s.client())
     val (first, second) = (s.lake.begin(one), s.lake.begin(other))
     assert(isCommitted(one.commit(first, Nil, Nil, Vector(s.make("N", "A")))))
-    val schema = NamedObject(NamedObject.Schema, Some(TableRef("/s")), Json.obj())
-    s.store.names(NameKey("m", "s", None)) = schema
-    val dropped = NameChange(NameKey("m", "s", None), Some(schema), None)
+    val dropped = NameChange(s.store.schema, Some(s.store.ofSchema), None)
     assert(rule(other.commit(second, Nil, Nil, Vector(dropped))).contains(Rule.NameChanged))
   }
 
@@ -493,6 +491,18 @@ final class NamesSuite extends AnyFunSuite {
     }
   }
 
+  test("nothing is made in a schema that somebody else has dropped") {
+    val s = new NamedLake
+    val db = s.client()
+    s.store.names.remove(s.store.schema)
+    assert(rule(s.commit(db, s.make("N", "A"))).contains(Rule.NameChanged))
+    // Where names are taken away, and where the schema is made again, that is no matter.
+    assert(isCommitted(s.commit(db, s.drop("B"))))
+    val again = NameChange(s.store.schema, None, Some(s.store.ofSchema))
+    assert(isCommitted(s.commit(db, again, s.make("N", "A"))))
+    assert(s.places == Map("A" -> "A", "N" -> "A"))
+  }
+
   test("nothing is made in a schema that is there because a client was late") {
     for (isHeeded <- Seq(true, false)) {
       val s = new NamedLake
@@ -529,12 +539,10 @@ final class NamesSuite extends AnyFunSuite {
       )
       intercept[Crash] { s.commit(late, s.drop("A")); () }
       assert(s.places == Map("B" -> "B"))
-      val key = NameKey("m", "s", None)
-      val schema = NamedObject(NamedObject.Schema, Some(TableRef("/s")), Json.obj())
-      s.store.names(key) = schema
-      val outcome = s.commit(others, s.drop("B"), NameChange(key, Some(schema), None))
+      val outcome =
+        s.commit(others, s.drop("B"), NameChange(s.store.schema, Some(s.store.ofSchema), None))
       assert(rule(outcome).contains(Rule.NameChanged) == isHeeded)
-      assert(s.store.names.contains(key) == isHeeded)
+      assert(s.store.names.contains(s.store.schema) == isHeeded)
       // Who drops it again finds the table.
       assert(s.places.get("A") == Option.when(isHeeded)("B"))
     }

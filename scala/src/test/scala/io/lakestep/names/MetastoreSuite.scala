@@ -298,6 +298,34 @@ final class MetastoreSuite extends AnyFunSuite {
     assert(s.places == Map("b" -> "b", "n" -> "theirs"))
   }
 
+  test("what can never be made, as its schema is gone, is reported, and the rest is made") {
+    val s = new Scene
+    val lost = NameChange(NameKey(s.id, "e", Some("n")), None, Some(Definition.of(s.view)))
+    val entry = s.entry(lost, NameChange(s.key("n"), None, s.at("n")))
+    s.catalog.dropDatabase("e", ignoreIfNotExists = false, cascade = false)
+    new Metastore(s.catalog, s.conf)(entry, making) match {
+      case Vector(taken: LakestepException) => assert(taken.getCondition == "LAKESTEP_NAME_TAKEN")
+      case other => fail(other.toString)
+    }
+    assert(s.places.contains("n") && !s.catalog.databaseExists("e"))
+  }
+
+  test("a schema that somebody else has made meanwhile is not taken for ours") {
+    val s = new Scene
+    val theirs = CatalogDatabase("x", "theirs", s.folder.resolve("y").toUri, Map.empty)
+    val quick = new ExternalCatalogCalls(s.catalog) {
+      override def createDatabase(schema: CatalogDatabase, ignoreIfExists: Boolean): Unit = {
+        s.catalog.createDatabase(theirs, ignoreIfExists = true)
+        super.createDatabase(schema, ignoreIfExists)
+      }
+    }
+    val entry = s.entry(NameChange(NameKey(s.id, "x", None), None, s.schema("x")))
+    // Whoever comes next tells it.
+    intercept[AnalysisException](new Metastore(quick, s.conf)(entry, making))
+    assert(new Metastore(s.catalog, s.conf)(entry, next).size == 1)
+    assert(s.catalog.getDatabase("x").description == "theirs")
+  }
+
   /** As Hive before 3.0, which keeps where a schema lies, and one that keeps no property. */
   private class Forgetful(base: ExternalCatalog) extends ExternalCatalogCalls(base) {
     override def alterDatabase(schema: CatalogDatabase): Unit =

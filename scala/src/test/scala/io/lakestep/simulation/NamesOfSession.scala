@@ -306,6 +306,30 @@ object NamesOfSession {
       client: SimulatedClient,
       metastore: SimulatedMetastore,
       random: SplittableRandom,
+      contended: Boolean): Unit =
+    if (random.nextInt(4) == 0) foreignSchema(world, client, metastore)
+    else foreignTable(world, client, metastore, random, contended)
+
+  /** Makes `t`, or drops it, where it is empty; its folder stays. */
+  private def foreignSchema(
+      world: World,
+      client: SimulatedClient,
+      metastore: SimulatedMetastore): Unit = {
+    val t = "t"
+    client.change(Request.ChangeSchema, s"${metastore.id} $t") {
+      if (metastore.schema(t).isEmpty)
+        metastore.putSchema(t, Some(SimulatedMetastore.schema(t, world.token().toString)), None)
+      else if (metastore.inside(t).isEmpty) metastore.putSchema(t, None, None)
+      else None
+    }
+    ()
+  }
+
+  private def foreignTable(
+      world: World,
+      client: SimulatedClient,
+      metastore: SimulatedMetastore,
+      random: SplittableRandom,
       contended: Boolean): Unit = {
     val names = of(contended)
     val name = names(random.nextInt(names.size))
