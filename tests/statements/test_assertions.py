@@ -366,6 +366,7 @@ def test_bad_assertions(spark, accounts, tmp_path):
         "1 = 1) AS x, (2 = 2",
         f"NO ROWS SELECT * FROM parquet.`{tmp_path / 'files'}`",
         f"NO ROWS DELETE FROM {accounts}",
+        f"NO ROWS (SELECT TRANSFORM(n) USING 'cat' AS (n) FROM {accounts})",
     ):
         with refused("LAKESTEP_ASSERTION_INVALID", "42601"):
             spark.sql(f"ASSERT {text}")

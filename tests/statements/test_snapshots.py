@@ -137,6 +137,23 @@ def test_a_snapshot_of_a_version_that_has_a_checkpoint(spark, table):
     assert ids(spark, f"{name} VERSION AS OF 'snapshot:tenth'") == list(range(10))
 
 
+def test_a_snapshot_of_a_snapshot_whose_log_was_cleaned_up(spark, table):
+    name = table("snap_copied")
+    write(spark, f"DELETE FROM {name} WHERE id = 1")
+    then = ids(spark, name)
+    created(spark, "copied")
+    for number in range(3, 13):
+        write(spark, f"INSERT INTO {name} VALUES ({number}, 'x')")
+    log = folder(spark, name) / "_delta_log"
+    for commit in log.glob("0*.json"):
+        if int(commit.name[:20]) < 8:
+            commit.unlink()
+    assert created(spark, "again", "AS OF SNAPSHOT copied")["state"] == "KEPT"
+    spark.sql("DROP SNAPSHOT copied")
+    assert at(spark, "again", name) == [then]
+    spark.sql("DROP SNAPSHOT again")
+
+
 def test_names_are_those_of_then(spark, table, alone):
     name = table("snap_named")
     write(spark, f"INSERT INTO {name} VALUES (3, 'c')")

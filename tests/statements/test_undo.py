@@ -662,6 +662,19 @@ def test_marks_stay_where_the_application_went_on_or_the_user_says_so(spark, tab
     assert ids(spark, one) == [1, 2, 20]
 
 
+def test_marks_that_were_kept_stay_when_an_earlier_transaction_is_reverted(spark, table):
+    one = table("undo_twice_kept_marks")
+    with lakestep.transaction(spark) as first:
+        write_as(spark, one, "job", 1, 10)
+    with lakestep.transaction(spark) as second:
+        write_as(spark, one, "job", 2, 20)
+    undo(spark, f"REVERT TRANSACTION '{second.id}' KEEP KEYS")
+    (found,) = undo(spark, f"REVERT TRANSACTION '{first.id}'").values()
+    assert (found["keys_taken_back"], found["keys_kept"]) == ([], ["job"])
+    write_as(spark, one, "job", 2, 21)
+    assert ids(spark, one) == [1, 2]
+
+
 def load_batch(session, one, number, value):
     with lakestep.transaction(session, batch=("undo_query", number)) as txn:
         if txn.replays is None:

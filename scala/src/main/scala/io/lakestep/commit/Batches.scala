@@ -55,8 +55,8 @@ private[commit] object Batches {
         val isSame = a.batch == batch && !isOfAnother(key, a)
         told(if (isSame) Rule.BatchApplied else Rule.BatchBehind, key, Some(a.batch), Some(a.entry))
       })
-      // Somebody has forgotten the query.
-      .orElse(txn.batchBefore.filter(_ => now.isEmpty).map { before =>
+      // Somebody has forgotten the query, and may have begun anew, or has taken a batch back.
+      .orElse(txn.batchBefore.filter(before => now.forall(_.batch < before)).map { before =>
         told(Rule.BatchBehind, key, Some(before), None)
       })
   } yield conflict

@@ -1,6 +1,8 @@
 package io.lakestep.commit
 
-import io.lakestep.log.{AddFile, CommitInfo, FileAction, LogCommit, RemoveFile}
+import io.lakestep.log.{
+  AddFile, CommitInfo, CommitMark, FileAction, LogCommit, RemoveFile, SetTransaction
+}
 import io.lakestep.timeline.CommitEntry
 
 /** Transactions that were taken back since, and those that took them back. */
@@ -8,7 +10,7 @@ private[commit] object Cancelled {
 
   /**
    * The commits without those of transactions that were reverted among them, where nothing is left of the two
-   * together.
+   * together but marks of applications that were kept (KEEP KEYS).
    *
    * @param later entries, in order
    */
@@ -17,8 +19,20 @@ private[commit] object Cancelled {
       def is(ids: Set[String])(c: LogCommit) = c.mark.exists(m => ids(m.transaction))
       val (of, by) = (left.filter(is(reverted)), left.filter(is(Set(reverting))))
       val isWhole = reverted.forall(id => of.exists(is(Set(id)))) && isNothing(of ++ by)
-      if (by.nonEmpty && isWhole) left.filterNot(is(reverted + reverting)) else left
+      val kept = applications(of) -- applications(by)
+      if (by.nonEmpty && isWhole) left.flatMap { c =>
+        if (is(reverted + reverting)(c)) marks(c, kept) else Some(c)
+      }
+      else left
     }
+
+  private def applications(commits: Vector[LogCommit]): Set[String] = commits.flatMap(_.actions)
+    .collect { case t: SetTransaction if !CommitMark.isOwnAppId(t.appId) => t.appId }.toSet
+
+  private def marks(commit: LogCommit, of: Set[String]): Option[LogCommit] = {
+    val kept = commit.actions.collect { case t: SetTransaction if of(t.appId) => t }
+    Option.when(kept.nonEmpty)(commit.copy(actions = kept))
+  }
 
   /** The same for entries over a name. */
   def without(entries: Vector[CommitEntry]): Vector[CommitEntry] =

@@ -10,7 +10,8 @@ import io.lakestep.log.{
   SetTransaction, TableRef, TableState
 }
 import io.lakestep.timeline.{
-  BatchKey, BatchTakenBack, CommitEntry, Conflict, EntryTable, NameKey, Rule, TimelineSnapshot
+  BatchKey, BatchTakenBack, CommitEntry, Conflict, EntryStatus, EntryTable, NameKey, Rule,
+  TimelineSnapshot
 }
 
 /**
@@ -234,9 +235,8 @@ final class Reverts private[commit] (env: Environment) {
       .filter { case (query, applied) => !earlier.batches.byQuery.get(query).contains(applied) }
     if (moved.isEmpty) (Vector.empty, Vector.empty)
     else {
-      val written = timeline.after(earlier).takeWhile(_.entry.number <= base.number)
-        .filter(_.isCompleted).map(_.entry).collect { case c: CommitEntry => c }
-        .flatMap(c => c.batches.map(_.query -> c.tables.map(_.log).toSet)).toVector
+      val written = completed(timeline.after(earlier), base.number)
+        .flatMap(c => c.batches.map(_.query -> c.tables.map(_.log).toSet))
         .groupMapReduce(_._1)(_._2)(_ ++ _)
       moved.partitionMap { case (query, applied) =>
         Either.cond(
@@ -255,7 +255,11 @@ final class Reverts private[commit] (env: Environment) {
 
   /** The completed entries after one, up to what a transaction reads. */
   def later(entry: CommitEntry, txn: BegunTransaction): Vector[CommitEntry] =
-    timeline.since(entry.number).takeWhile(_.entry.number <= txn.snapshot).filter(_.isCompleted)
+    completed(timeline.since(entry.number), txn.snapshot)
+
+  /** Of entries of which some may have been read without their ends. */
+  private def completed(entries: Iterator[EntryStatus], upTo: Long): Vector[CommitEntry] =
+    entries.takeWhile(_.entry.number <= upTo).map(timeline.ended).filter(_.isCompleted)
       .map(_.entry).collect { case c: CommitEntry => c }.toVector
 
   /** Those of them that have changed a name, or given a table another one, and were not taken back. */

@@ -189,20 +189,8 @@ final class Snapshots private[commit] (
       } catch { case NonFatal(cause) => Some(table -> cause) }
     }.flatten
 
-  /** To be called before the first file of a copy is there. Condition: as `checkIsThere`. */
-  def starting(table: SnapshotTable, copy: String): Unit = {
-    checkIsThere(table)
-    KeptLogs.start(stores, table.path, copy)
-  }
-
-  /** Condition: LAKESTEP_NOT_THERE_AS_OF, when another table is at the path now, or none. */
-  private def checkIsThere(table: SnapshotTable): Unit =
-    if (!Bindings.read(stores, table.path).exists(_.log == table.log)) throw Errors(
-      "LAKESTEP_NOT_THERE_AS_OF",
-      "table" -> table.path.uri,
-      "version" -> table.version.toString,
-      "reason" -> "another table is at its path now, or none"
-    )
+  /** To be called before the first file of a copy is there. Condition: LAKESTEP_NOT_THERE_AS_OF. */
+  def starting(table: SnapshotTable, copy: String): Unit = KeptLogs.start(stores, table, copy)
 
   /**
    * Makes a copy count whose files are there; once there is another one, or the snapshot is dropped, it
@@ -215,15 +203,11 @@ final class Snapshots private[commit] (
       table: SnapshotTable,
       copy: String,
       files: Seq[String]): Unit = {
-    val store = stores.forPath(table.path.uri)
-    files.foreach(store.sync)
-    // What was copied may be of a table that was made anew at the path.
-    checkIsThere(table)
-    if (!KeptLogs.put(stores, table.path, KeptLog(snapshot.id, table.version, copy)))
-      store.deleteFolder(table.path.keptCopy(copy))
+    val isWhole = KeptLogs.finish(stores, snapshot.id, table, copy, files)
     if (!isThere(snapshot)) KeptLogs.delete(stores, table.path, snapshot.id)
     observer.logCopied(table.path)
     KeptLogs.end(stores, table.path, copy)
+    if (!isWhole) throw KeptLogs.notThere(table, "the copy of its log was deleted in the making")
   }
 
   /**
@@ -329,8 +313,12 @@ final class Snapshots private[commit] (
     KeptLogs.find(stores, table, snapshot)
 
   /** The copies that were made for any snapshot of a version. */
-  def copies(table: TableRef, version: Long): Vector[KeptLog] =
-    all().filter(_.table(table).exists(_.version == version)).flatMap(s => kept(table, s.id))
+  def copies(
+      table: TableRef,
+      version: Long,
+      ofLog: String => Boolean = _ => true): Vector[KeptLog] =
+    all().filter(_.table(table).exists(t => t.version == version && ofLog(t.log)))
+      .flatMap(s => kept(table, s.id))
 
   /** @param missing conditions with which a table is not read */
   private def pinned(

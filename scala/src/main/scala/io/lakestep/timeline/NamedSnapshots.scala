@@ -78,8 +78,9 @@ final class NamedSnapshots private[timeline] (
   def tidy(log: String): Unit = {
     val found = cutFiles(log)
     val needless = found.filter { one =>
+      // One that has not ended may be taken back.
       one.isEnded && found.exists { other =>
-        one.file != other.file && one.cut.isWithin(other.cut) &&
+        one.file != other.file && other.isEnded && one.cut.isWithin(other.cut) &&
         (!other.cut.isWithin(one.cut) || one.file < other.file)
       }
     }

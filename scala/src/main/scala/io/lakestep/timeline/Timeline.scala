@@ -237,6 +237,11 @@ final class Timeline(
           .map(s => s -> (number + 1, s.hash, pack.map(_.drop(1))))
     }
 
+  /** One that was read without its end, with it. */
+  def ended(status: EntryStatus): EntryStatus =
+    if (status.outcome.isDefined) status
+    else known.status(status.entry.number).getOrElse(withEnd(status))
+
   /** The entries after one, as far as they are known. */
   def since(number: Long): Iterator[EntryStatus] = {
     val view = known

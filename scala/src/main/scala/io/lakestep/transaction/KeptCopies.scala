@@ -43,9 +43,17 @@ object KeptCopies extends Logging {
     val conf = session.sessionState.newHadoopConf()
     val folder = Ids.random.nextHex()
     database.snapshots.starting(table, folder)
-    val files = VersionFiles.ofLog(session, path(table.path.uri), table.version)
+    val (source, files) =
+      try table.path.log -> VersionFiles.ofLog(session, path(table.path.uri), table.version)
+      catch {
+        // The log may be gone, and another snapshot of the version have a copy.
+        case NonFatal(cause) =>
+          val others = database.snapshots.copies(table.path, table.version, _ == table.log)
+          val from = table.path.keptCopy(others.headOption.getOrElse(throw cause).copy)
+          from -> filesIn(path(from), conf)
+      }
     files.foreach { file =>
-      copy(path(s"${table.path.log}/$file"), path(target(table.path, folder, file)), conf)
+      copy(path(s"$source/$file"), path(target(table.path, folder, file)), conf)
     }
     database.snapshots.keep(snapshot, table, folder, files.map(target(table.path, folder, _)))
   }
@@ -64,6 +72,15 @@ object KeptCopies extends Logging {
     val status = source.getFileStatus(from)
     FileUtil.copy(source, status, target, to, false, true, conf)
     target.setTimes(to, status.getModificationTime, -1)
+  }
+
+  /** Of all depths, relative to the folder. */
+  private def filesIn(folder: Path, conf: Configuration): Seq[String] = {
+    val fs = folder.getFileSystem(conf)
+    val root = fs.makeQualified(folder).toUri
+    val found = fs.listFiles(folder, true)
+    Iterator.continually(found).takeWhile(_.hasNext)
+      .map(f => root.relativize(f.next().getPath.toUri).getPath).toVector
   }
 
   private def path(uri: String) = new Path(new URI(uri))

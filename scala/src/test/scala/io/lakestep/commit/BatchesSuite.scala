@@ -189,6 +189,12 @@ final class BatchesSuite extends AnyFunSuite {
     assert(isCommitted(s.forget(s.lake.client())))
     assert(conflict(s.commit(db, open, "B")) == Rule.BatchBehind)
     assert(isCommitted(s.applied(0)))
+    // Also where the query has begun anew by then.
+    assert(isCommitted(s.applied(7)))
+    val late = s.begin(db, 8)
+    assert(isCommitted(s.forget(s.lake.client())))
+    assert(isCommitted(s.applied(0)))
+    assert(conflict(s.commit(db, late, "B")) == Rule.BatchBehind)
   }
 
   test("a stream is known also after a client that did not know it") {

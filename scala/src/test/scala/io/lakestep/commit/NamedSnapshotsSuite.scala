@@ -227,6 +227,14 @@ final class NamedSnapshotsSuite extends AnyFunSuite {
     assert(s.db.timeline.snapshots.cutsOf("another").isEmpty)
     s.vacuum(9)
     assert(s.notes == 1)
+    // One that may yet be taken back says nothing of what another has deleted.
+    val (open, _) =
+      s.db.snapshots.cutting(s.log, s.lake.path("A"), s.lake.head("A"), 99, own = None)
+    s.vacuum(50)
+    s.db.snapshots.uncut(open)
+    assert(s.db.timeline.snapshots.cutsOf(s.log).exists(_.beforeMs == 50))
+    s.vacuum(99)
+    assert(s.notes == 1)
     // One whose client has died stays, as nobody knows what it has done.
     s.db.snapshots.cutting(s.log, s.lake.path("A"), s.lake.head("A"), 1, own = None)
     s.vacuum(9)
@@ -288,6 +296,7 @@ final class NamedSnapshotsSuite extends AnyFunSuite {
     val table = snapshot.tables.head
     def copy(id: String): Unit = {
       val file = s"${table.path.keptCopy(id)}/0.json"
+      s.db.snapshots.starting(table, id)
       s.lake.store.putIfAbsent(file, Array(1.toByte))
       s.db.snapshots.keep(snapshot, table, id, Seq(file))
     }
@@ -327,6 +336,44 @@ final class NamedSnapshotsSuite extends AnyFunSuite {
     s.lake.clock.advance(Hour)
     s.db.collect(Hour / 2)
     assert(left.isEmpty)
+  }
+
+  test("a copy that was collected in the making counts for nothing") {
+    val id = "1" * 32
+    for (step <-
+        Seq("before its files are looked for", "before it counts", "before it is looked at")) {
+      val s = new Scene
+      val snapshot = s.create()
+      val table = snapshot.tables.head
+      val file = s"${table.path.keptCopy(id)}/0.json"
+      s.db.snapshots.starting(table, id)
+      s.lake.store.putIfAbsent(file, Array(1.toByte))
+      s.lake.clock.advance(Hour)
+      var isDue = true
+      def collect(): Unit = if (isDue) {
+        isDue = false
+        s.db.collect(1)
+        ()
+      }
+      val keptFile = table.path.kept(snapshot.id)
+      if (step.startsWith("before its files")) collect()
+      s.lake.memory.interceptPut = (path, put) => {
+        if (path == keptFile && step == "before it counts") collect()
+        put()
+      }
+      if (step != "before it is looked at") {
+        assert(
+          s.failure(s.db.snapshots.keep(snapshot, table, id, Seq(file))) ==
+            "LAKESTEP_NOT_THERE_AS_OF",
+          step
+        )
+        assert(s.db.snapshots.kept(table.path, snapshot.id).isEmpty, step)
+      } else {
+        s.db.snapshots.keep(snapshot, table, id, Seq(file))
+        collect()
+        assert(s.lake.store.get(file).isDefined)
+      }
+    }
   }
 
   test("no copy of a table that was made anew at the path is made") {
@@ -374,6 +421,7 @@ final class NamedSnapshotsSuite extends AnyFunSuite {
       s.db.pinned(txn, s.lake.path("A"), notBelow = -1)
     }
     assert(s.failure(pin()) == "LAKESTEP_NOT_THERE_AS_OF")
+    s.db.snapshots.starting(snapshot.tables.head, "1" * 32)
     s.db.snapshots.keep(snapshot, snapshot.tables.head, "1" * 32, Nil)
     assert(pin().version == 1 && pin().kept.contains("1" * 32))
   }

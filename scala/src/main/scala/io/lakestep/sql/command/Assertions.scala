@@ -4,7 +4,9 @@ import scala.util.Try
 
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, VariableReference}
-import org.apache.spark.sql.catalyst.plans.logical.{Command, LeafNode, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{
+  Command, LeafNode, LogicalPlan, ScriptTransformation
+}
 import org.apache.spark.sql.types.{ArrayType, BooleanType, StringType}
 
 import org.apache.spark.sql.delta.lakestep.{DeltaReference, SparkInternals}
@@ -65,6 +67,7 @@ final case class AssertStatement(
     )
     analyzed.collectWithSubqueries {
       case command: Command => invalid(s"${command.nodeName} is no query")
+      case _: ScriptTransformation => invalid("it runs a program, which may do anything")
       case node if !node.deterministic => invalid("it may give another answer each time")
       case leaf: LeafNode if !Fixed(leaf.nodeName) && DeltaReference.in(leaf).isEmpty =>
         invalid("it reads what is no Delta table, whose changes nobody could notice")
