@@ -197,6 +197,22 @@ final class BatchesSuite extends AnyFunSuite {
     assert(conflict(s.commit(db, late, "B")) == Rule.BatchBehind)
   }
 
+  test("who undoes something knows of old entries that they were completed") {
+    val s = new Scene
+    for (batch <- 0 to 9) assert(isCommitted(s.applied(batch.toLong)))
+    // Packs hold ends, and may be deleted.
+    s.lake.memory.paths.filter(_.contains("/history/")).foreach(s.lake.store.delete)
+    val db = s.lake.client()
+    val txn = s.begin(db, 0, "other")
+    val (taken, kept) =
+      db.reverts.batchesSince(db.timeline.snapshotAt(1), txn.base)(isRestored = _ => false)
+    assert(taken.isEmpty && kept.map(k => k.query -> k.batch) == Vector("q" -> Some(9L)))
+    db.timeline.status(1).entry match {
+      case first: CommitEntry => assert(db.reverts.later(first, txn).map(_.number) == (2L to 10L))
+      case other => fail(other.toString)
+    }
+  }
+
   test("a stream is known also after a client that did not know it") {
     val s = new Scene
     val db = s.lake.client()
