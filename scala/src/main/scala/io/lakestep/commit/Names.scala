@@ -257,10 +257,9 @@ private[commit] final class Names(env: Environment, late: LateNames) {
     // What seems to be somebody else's may be what a late client has made.
     val isWrong = made.exists(_.exists(isTaken)) &&
       !quietly(entry)(late.isOver(entry, own + making)).contains(false)
-    def isFirst = isAllOurs && safeguards.notesNames &&
+    def isFirst = !isWrong && isAllOurs && safeguards.notesNames &&
       timeline.putApplied(entry.number, hash, clock.nowMs())
-    if (isWrong) late.end(making)
-    else if (made.nonEmpty)
+    if (made.nonEmpty)
       for (isInTime <- quietly(entry)(isFirst || !timeline.isApplied(entry.number)))
         if (isInTime || quietly(entry)(late(making, hash, isOwn = true)).nonEmpty) late.end(making)
   }

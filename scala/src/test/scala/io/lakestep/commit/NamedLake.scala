@@ -117,7 +117,9 @@ private[commit] final class NamedLake {
   def named(table: String): NamedObject =
     NamedObject(NamedObject.Table, Some(lake.path(table)), Json.obj().put("type", "MANAGED"))
 
-  def drop(name: String): NameChange = NameChange(key(name), Some(named(name)), None)
+  def drop(name: String): NameChange = drop(name, name)
+  def drop(name: String, table: String): NameChange =
+    NameChange(key(name), Some(named(table)), None)
   def make(name: String, table: String): NameChange =
     NameChange(key(name), None, Some(named(table)))
 

@@ -491,6 +491,31 @@ final class NamesSuite extends AnyFunSuite {
     }
   }
 
+  test("who is late and finds one name taken puts the others right") {
+    val s = new NamedLake
+    val others = s.client()
+    val dying = s.client(observer = new CommitSteps {
+      override def namesMade(entry: CommitEntry): Unit = if (entry.number == 3) throw new Crash
+    })
+    val slow = s.store.client(sleep = () => {
+      s.lake.begin(others)
+      assert(isCommitted(s.commit(others, s.drop("C", "A"))))
+      intercept[Crash] { s.commit(dying, s.make("B", "B")); () }
+    })
+    val late = s.client(new ForwardingCatalogs(slow) {
+      override def apply(
+          entry: CommitEntry,
+          making: Making,
+          again: NameChange => NameChange): Vector[Throwable] =
+        slow(entry, making, again) :+ Errors(
+          "LAKESTEP_NAME_TAKEN",
+          Seq("name", "entry", "transaction", "wanted", "found", "next").map(_ -> "x"): _*
+        )
+    })
+    assert(isCommitted(s.commit(late, s.make("C", "A"), s.drop("B"))))
+    assert(s.places == Map("A" -> "A", "B" -> "B"))
+  }
+
   test("nothing is made in a schema that somebody else has dropped") {
     val s = new NamedLake
     val db = s.client()
