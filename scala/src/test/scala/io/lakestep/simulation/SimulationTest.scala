@@ -22,9 +22,9 @@ class SimulationTest extends AnyFunSuite {
     "W15" -> 16180L,
     "W16" -> 16530L,
     "W29" -> 12900L,
-    "W36" -> 38740L,
+    "W36" -> 33900L,
     "W39" -> 26240L,
-    "W46" -> 39360L
+    "W46" -> 66350L
   )
 
   private val Large = sys.env.getOrElse("LAKESTEP_SIMULATION_HISTORIES", "400000").toLong
