@@ -125,9 +125,6 @@ object PlantedFault {
       _.copy(readsRowsWithNames = false)
     ),
     without("W38 no look for who has applied a batch", "BATCH")(_.copy(checksBatches = false)),
-    without("W39 what a late client has left is taken for what a name stands for", "NAMES")(
-      _.copy(distrustsNames = false, waitsForNames = false, repairsAtBegin = false)
-    ),
     without("W40 of VACUUM and UNDROP both win", "PURGE")(_.copy(checksPurges = false)),
     without("W41 transactions from before a DROP not heeded", "PURGE")(
       _.copy(heedsOlder = false)

@@ -23,7 +23,6 @@ class SimulationTest extends AnyFunSuite {
     "W16" -> 16530L,
     "W29" -> 12900L,
     "W36" -> 33900L,
-    "W39" -> 26240L,
     "W46" -> 66350L
   )
 
