@@ -126,15 +126,16 @@ private[commit] final class Order(
 
   /**
    * Whether what the logs said is so in front of another number, too: no entry since touches our
-   * tables, nor what counts as read. What foreign writers do has no entry, so it is not good for long.
+   * tables, nor what counts as read, nor has read what we write. What foreign writers do has no entry, so it is not good for long.
    */
   private def stillHolds(work: ToOrder, found: Found, view: TimelineView): Boolean = {
-    val logs = found.staged.map(_.binding.log).toSet ++ found.validated.reads.map(_.log)
+    val written = found.staged.map(_.binding.log).toSet
+    val logs = written ++ found.validated.reads.map(_.log)
     val isUnbound = found.validated.reads.exists(_.log.isEmpty)
     val ours = work.touched
     def touches(entry: CommitEntry) =
       entry.tables.exists(table => logs(table.log)) || ours.meets(entry) ||
-        Batches.meets(work.txn, entry)
+        Batches.meets(work.txn, entry) || entry.reads.exists(read => written(read.log))
     !safeguards.looksAgain || !isUnbound && found.next >= view.first &&
     clock.steadyMs() - found.atMs < Order.HoldsMs &&
     !view.after(found.next - 1).map(_.entry).exists {
