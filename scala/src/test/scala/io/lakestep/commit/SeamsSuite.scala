@@ -13,6 +13,7 @@ final class SeamsSuite extends AnyFunSuite {
 
   private val made =
     NamedObject(NamedObject.Table, Some(TableRef("/A")), Json.obj().put("type", "EXTERNAL"))
+  private val schema = NamedObject(NamedObject.Schema, Some(TableRef("/db")), Json.obj())
   private val change = NameChange(NameKey("m", "db", Some("t")), None, Some(made))
 
   private class Scene(fails: Boolean = false) {
@@ -25,7 +26,7 @@ final class SeamsSuite extends AnyFunSuite {
       catalogs = new Catalogs {
         override def has(metastore: String): Boolean = metastore == "m"
         override def mayHave(metastore: String): Boolean = has(metastore)
-        override def find(key: NameKey): Option[NamedObject] = None
+        override def find(key: NameKey): Option[NamedObject] = Option.when(key.name.isEmpty)(schema)
         override def isStill(metastore: String): Boolean = has(metastore)
         override def mayBeLeft(changes: Vector[NameChange], now: Option[NamedObject]): Boolean =
           false
