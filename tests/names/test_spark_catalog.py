@@ -3,6 +3,7 @@
 import pytest
 
 from name_steps import make, value
+from three_rows import setting
 from transactions import begin, commit, rollback
 
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
@@ -11,11 +12,9 @@ pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left"
 @pytest.fixture(autouse=True)
 def compiled(spark, other):
     """Spark lists tables by compiled programs alone, which tests do without."""
-    for session in (spark, other):
-        session.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
-    yield
-    for session in (spark, other):
-        session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    key = "spark.sql.codegen.factoryMode"
+    with setting(spark, key, "FALLBACK"), setting(other, key, "FALLBACK"):
+        yield
 
 
 def shown(session):

@@ -1,10 +1,13 @@
 package io.lakestep.catalog
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.catalog.{CatalogDatabase, CatalogTable, CatalogTableType}
+import org.apache.spark.sql.catalyst.catalog.{
+  CatalogDatabase, CatalogTable, CatalogTableType, ExternalCatalog
+}
 import org.apache.spark.sql.internal.StaticSQLConf.CATALOG_IMPLEMENTATION
 
 import io.lakestep.Errors
+import io.lakestep.names.Metastore
 
 /**
  * What a metastore cannot keep could not be made after the outcome, and would keep later changes of the
@@ -17,15 +20,24 @@ private[catalog] final class MetastoreLimits(session: SparkSession) {
 
   private def isHive = session.conf.get(CATALOG_IMPLEMENTATION.key) == "hive"
 
-  /** Condition: LAKESTEP_UNSUPPORTED_IN_TRANSACTION.GLUE. */
-  def refuseGlue(): Unit = if (isHive) {
-    val factory = session.sessionState.newHadoopConf().get(FactoryKey, "")
+  /** What makes the client of Hive, which a session has from its start. */
+  private lazy val factory =
+    if (isHive) session.sessionState.newHadoopConf().get(FactoryKey, "") else ""
+
+  /**
+   * To be called before a name is changed: whether COMMIT can say whose names these are, and make them.
+   *
+   * Conditions: LAKESTEP_UNSUPPORTED_IN_TRANSACTION.GLUE, LAKESTEP_METASTORE_WITHOUT_ID.
+   */
+  def refuseUnfit(base: ExternalCatalog): Unit = {
     if (factory.toLowerCase.contains("glue"))
       throw Errors(
         "LAKESTEP_UNSUPPORTED_IN_TRANSACTION.GLUE",
         "statement" -> "Changing a name",
         "target" -> factory
       )
+    Metastore.id(base)
+    ()
   }
 
   /** Condition: LAKESTEP_NAME_TOO_LONG, as of the other methods. */

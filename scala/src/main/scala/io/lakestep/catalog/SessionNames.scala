@@ -21,7 +21,7 @@ import org.apache.spark.sql.types.StructType
 
 import io.lakestep.{Errors, LakestepConf}
 import io.lakestep.commit.Database
-import io.lakestep.names.{Metastore, NameState, TableName, TransactionNames}
+import io.lakestep.names.{NameState, TableName, TransactionNames}
 import io.lakestep.overlay.OverlayPath
 import io.lakestep.transaction.{Databases, SessionState, Transaction, Transactions}
 
@@ -90,10 +90,8 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
   private def in[T](inside: TransactionNames => T)(outside: => T): T =
     names.fold(outside)(inside)
 
-  /** Whether COMMIT can say whose names these are is known at the statement. */
   private def change(names: TransactionNames)(next: NameState => NameState): Unit = {
-    limits.refuseGlue()
-    Metastore.id(base)
+    limits.refuseUnfit(base)
     names.change(next)
   }
 

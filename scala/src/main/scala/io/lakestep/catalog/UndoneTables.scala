@@ -9,7 +9,7 @@ import org.apache.spark.sql.delta.lakestep.{DeltaUndo, SparkInternals}
 import io.lakestep.{Errors, LakestepException}
 import io.lakestep.commit.BroughtBack
 import io.lakestep.log.{ReadSet, TableRef}
-import io.lakestep.names.{Metastore, NameState, TableName}
+import io.lakestep.names.{NameState, TableName}
 import io.lakestep.timeline.{BatchKey, BatchTakenBack, NamedSnapshot, SnapshotTable, Undone}
 import io.lakestep.transaction.{BasePath, Transaction, TransactionTable}
 
@@ -108,8 +108,7 @@ private[catalog] final class UndoneTables(
     if (!modes.isDry) {
       if (!names.isEmpty) {
         val base = SparkInternals.metastore(session)
-        new MetastoreLimits(session).refuseGlue()
-        Metastore.id(base)
+        new MetastoreLimits(session).refuseUnfit(base)
         val gone = for {
           (name, None) <- names.tables
           table <- transaction.names.table(base, name)

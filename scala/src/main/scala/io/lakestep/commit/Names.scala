@@ -1,5 +1,6 @@
 package io.lakestep.commit
 
+import scala.collection.mutable
 import scala.util.control.NonFatal
 
 import io.lakestep.{Json, LakestepException}
@@ -82,20 +83,14 @@ private[commit] final class Names(env: Environment, late: LateNames) {
           case c: CommitEntry =>
             c.names.find(meets(ours, _)).map(conflict(_, c))
               .orElse(ours.purge(c).filter(_ => safeguards.checksPurges).map(conflict(_, c)))
-              .filterNot(_ => isAborting(status))
+              // Of an entry that is no longer in memory the end was not read.
+              .filterNot(_ => timeline.ended(status).isAborting)
           case _ => None
         }
       }.nextOption().orElse(foreign(ours.changes, view))
 
   private def meets(ours: TouchedNames, theirs: NameChange) = ours.meets(theirs) &&
     (safeguards.countsSchemas || ours.changes.exists(_.key == theirs.key))
-
-  /** Of an entry that is no longer in memory the end was not read. */
-  private def isAborting(status: EntryStatus): Boolean = {
-    val known =
-      if (status.outcome.isDefined) status else timeline.status(status.entry.number)
-    known.isAborting
-  }
 
   /**
    * Every entry after a snapshot, in order; asks the store for old ones alone.
@@ -143,21 +138,21 @@ private[commit] final class Names(env: Environment, late: LateNames) {
       // Before the metastore is asked, and after it is known what has been made.
       val schemas = changes.filter(_.after.isDefined).map(_.key.copy(name = None))
       val suspects = late.suspects(changes.map(_.key), schemas)
+      // Each schema is asked for once, however many names are given there.
+      val homes = mutable.Map.empty[NameKey, Option[NamedObject]]
       val changed = changes.find { c =>
         val now = pending.getOrElse(c.key, options.catalogs.find(c.key))
         def mayBeLeft(key: NameKey, now: => Option[NamedObject]) =
           !pending.contains(key) && suspects(key, now)
         val schema = c.key.copy(name = None)
-        def isLeft = mayBeLeft(c.key, now) ||
-          c.after.isDefined && c.key != schema && mayBeLeft(schema, options.catalogs.find(schema))
         // A name may be given in a schema that is there by mistake, or that somebody else has dropped.
-        def isHomeless = c.after.isDefined && !changes.exists(_.key == schema) &&
-          pending.getOrElse(schema, options.catalogs.find(schema)).isEmpty
-        !isKnown || differs(
-          now,
-          c
-        ) || isLeft || isHomeless || c.after.isEmpty && c.key.name.isEmpty &&
-        isInUse(c.key, changes, pending, suspects)
+        def home =
+          pending.getOrElse(schema, homes.getOrElseUpdate(schema, options.catalogs.find(schema)))
+        def isMisplaced = c.after.isDefined && c.key != schema &&
+          (!changes.exists(_.key == schema) && home.isEmpty || mayBeLeft(schema, home))
+        def isDropped = c.after.isEmpty && c.key == schema
+        !isKnown || differs(now, c) || mayBeLeft(c.key, now) || isMisplaced ||
+        isDropped && isInUse(c.key, changes, pending, suspects)
       }
       // Who runs it again is to meet what is right.
       if (changed.nonEmpty) late.all(forgets = false)

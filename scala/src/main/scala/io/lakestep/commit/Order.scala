@@ -126,22 +126,32 @@ private[commit] final class Order(
 
   /**
    * Whether what the logs said is so in front of another number, too: no entry since touches our
-   * tables, nor what counts as read, nor has read what we write. What foreign writers do has no entry, so it is not good for long.
+   * tables, nor what counts as read, nor depends on them. What foreign writers do has no entry, so it is
+   * not good for long.
    */
   private def stillHolds(work: ToOrder, found: Found, view: TimelineView): Boolean = {
     val written = found.staged.map(_.binding.log).toSet
-    val logs = written ++ found.validated.reads.map(_.log)
-    val isUnbound = found.validated.reads.exists(_.log.isEmpty)
-    val ours = work.touched
-    def touches(entry: CommitEntry) =
-      entry.tables.exists(table => logs(table.log)) || ours.meets(entry) ||
-        Batches.meets(work.txn, entry) || entry.reads.exists(read => written(read.log))
+    val reads = found.validated.reads.map(_.log)
+    val isUnbound = reads.exists(_.isEmpty)
+    val touches = touching(work, written, reads)
     !safeguards.looksAgain || !isUnbound && found.next >= view.first &&
     clock.steadyMs() - found.atMs < Order.HoldsMs &&
     !view.after(found.next - 1).map(_.entry).exists {
       case entry: CommitEntry => touches(entry)
       case _ => false
     }
+  }
+
+  /** Whether an entry is one of those that 5b finishes first, so that 5c comes after them. */
+  private def touching(
+      work: ToOrder,
+      written: Set[String],
+      reads: Seq[String]): CommitEntry => Boolean = {
+    val (logs, ours) = (written ++ reads, work.touched)
+    entry =>
+      entry.tables.exists(table => logs(table.log)) || ours.meets(entry) ||
+        Batches.meets(work.txn, entry) ||
+        safeguards.helpsReads && entry.reads.exists(read => written(read.log))
   }
 
   /** Steps 5b to 5d; merged rows are durable before the entry. */
@@ -213,15 +223,8 @@ private[commit] final class Order(
       table.pinnedAs.flatMap(_.log).orElse(bindings.find(table.path).map(_.log))
     }.flatten
     val written = work.staged.map(_.binding.log).toSet
-    val logs = written ++ read
-    val ours = work.touched
-    val touching = view.unfinished.filter { e =>
-      e.tables.exists(t => logs(t.log)) || ours.meets(e) ||
-      Batches.meets(work.txn, e) ||
-      safeguards.helpsReads && e.reads.exists(r => written(r.log))
-    }
-    val met = finish.leftOpen(touching, looks = 1)
-    val gaveUp = met.iterator.flatMap(waiting(_, logs)).nextOption()
+    val met = finish.leftOpen(view.unfinished.filter(touching(work, written, read)), looks = 1)
+    val gaveUp = met.iterator.flatMap(waiting(_, written ++ read)).nextOption()
     if (gaveUp.isEmpty) {
       finish.leftOpen(met).foreach(entry =>
         view.status(entry.number).foreach(s => finish.help(entry, s.hash))

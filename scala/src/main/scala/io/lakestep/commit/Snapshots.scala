@@ -312,13 +312,12 @@ final class Snapshots private[commit] (
   def kept(table: TableRef, snapshot: String): Option[KeptLog] =
     KeptLogs.find(stores, table, snapshot)
 
-  /** The copies that were made for any snapshot of a version. */
-  def copies(
-      table: TableRef,
-      version: Long,
-      ofLog: String => Boolean = _ => true): Vector[KeptLog] =
-    all().filter(_.table(table).exists(t => t.version == version && ofLog(t.log)))
+  /** The copies that were made for any snapshot of a version of the table that is at the path now. */
+  def copies(table: TableRef, version: Long): Vector[KeptLog] = {
+    val log = logOf(table)
+    all().filter(_.table(table).exists(t => t.version == version && log.contains(t.log)))
       .flatMap(s => kept(table, s.id))
+  }
 
   /** @param missing conditions with which a table is not read */
   private def pinned(

@@ -48,7 +48,7 @@ object KeptCopies extends Logging {
       catch {
         // The log may be gone, and another snapshot of the version have a copy.
         case NonFatal(cause) =>
-          val others = database.snapshots.copies(table.path, table.version, _ == table.log)
+          val others = database.snapshots.copies(table.path, table.version)
           val from = table.path.keptCopy(others.headOption.getOrElse(throw cause).copy)
           from -> filesIn(path(from), conf)
       }

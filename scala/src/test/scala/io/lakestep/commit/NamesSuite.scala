@@ -15,9 +15,9 @@ final class NamesSuite extends AnyFunSuite {
 
   private def isCommitted(outcome: CommitOutcome) = outcome.isInstanceOf[CommitOutcome.Committed]
 
-  /** Of a client that dies once it has made the names of the first entry. */
-  private def diesLate: CommitSteps = new CommitSteps {
-    override def namesMade(entry: CommitEntry): Unit = if (entry.number == 1) throw new Crash
+  /** Of a client that dies once it has made the names of an entry. */
+  private def diesLate(number: Long = 1): CommitSteps = new CommitSteps {
+    override def namesMade(entry: CommitEntry): Unit = if (entry.number == number) throw new Crash
   }
 
   private def rule(outcome: CommitOutcome): Option[Rule] = outcome match {
@@ -210,7 +210,7 @@ final class NamesSuite extends AnyFunSuite {
         s.lake.begin(running)
         assert(isCommitted(s.rename(running, "C", "D", "A")))
       }),
-      diesLate
+      diesLate()
     )
     intercept[Crash] { s.rename(late, "A", "C", "A"); () }
     assert(s.places == Map("C" -> "A", "D" -> "A", "B" -> "B"))
@@ -265,7 +265,7 @@ final class NamesSuite extends AnyFunSuite {
           assert(isCommitted(s.commit(others, NameChange(s.key("C"), Some(s.named("A")), None))))
           assert(isCommitted(s.commit(others, s.make("C", "B"))))
         }),
-        diesLate
+        diesLate()
       )
       intercept[Crash] { s.commit(late, s.make("C", "A")); () }
       assert(s.places("C") == "A")
@@ -494,9 +494,7 @@ final class NamesSuite extends AnyFunSuite {
   test("who is late and finds one name taken puts the others right") {
     val s = new NamedLake
     val others = s.client()
-    val dying = s.client(observer = new CommitSteps {
-      override def namesMade(entry: CommitEntry): Unit = if (entry.number == 3) throw new Crash
-    })
+    val dying = s.client(observer = diesLate(3))
     val slow = s.store.client(sleep = () => {
       s.lake.begin(others)
       assert(isCommitted(s.commit(others, s.drop("C", "A"))))
@@ -539,7 +537,7 @@ final class NamesSuite extends AnyFunSuite {
           s.lake.begin(others)
           assert(isCommitted(s.commit(others, NameChange(key, Some(schema), None))))
         }),
-        diesLate
+        diesLate()
       )
       intercept[Crash] { s.commit(late, NameChange(key, None, Some(schema))); () }
       assert(s.store.names.contains(key))
@@ -560,7 +558,7 @@ final class NamesSuite extends AnyFunSuite {
           s.lake.begin(others)
           assert(isCommitted(s.commit(others, s.make("A", "B"))))
         }),
-        diesLate
+        diesLate()
       )
       intercept[Crash] { s.commit(late, s.drop("A")); () }
       assert(s.places == Map("B" -> "B"))

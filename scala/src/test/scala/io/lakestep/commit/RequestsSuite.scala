@@ -3,7 +3,7 @@ package io.lakestep.commit
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.log.{ReadSet, TableLog}
-import io.lakestep.timeline.CommitEntry
+import io.lakestep.timeline.{CommitEntry, Rule}
 
 /** How often a transaction asks the store: the formulas of docs/protocol/requests.md. */
 final class RequestsSuite extends AnyFunSuite {
@@ -147,6 +147,13 @@ final class RequestsSuite extends AnyFunSuite {
   private def afterLosing(
       isolation: IsolationLevel = IsolationLevel.Snapshot,
       reads: Seq[String] = Nil)(meanwhile: Scene => Unit): Map[String, Int] = {
+    val (outcome, asked) = losing(isolation, reads)(meanwhile)
+    assert(outcome.isInstanceOf[CommitOutcome.Committed])
+    asked
+  }
+
+  private def losing(isolation: IsolationLevel, reads: Seq[String])(
+      meanwhile: Scene => Unit): (CommitOutcome, Map[String, Int]) = {
     val s = new Scene(3)
     var isLost = false
     val db = s.lake.client(
@@ -166,9 +173,10 @@ final class RequestsSuite extends AnyFunSuite {
       ReadTable(s.lake.path(name), name, table.version, ReadSet.WholeTable, Some(table))
     }
     s.lake.stage(txn, "T0", pin, s.lake.add("mine"))
-    s.asked(assert(
-      db.commit(txn, Seq(s.lake.written("T0", pin)), read).isInstanceOf[CommitOutcome.Committed]
-    ))
+    var outcome = Option.empty[CommitOutcome]
+    val asked =
+      s.asked { outcome = Some(db.commit(txn, Seq(s.lake.written("T0", pin)), read)) }
+    outcome.get -> asked
   }
 
   /** What a second try asks, and what comes after the entry. */
@@ -188,6 +196,20 @@ final class RequestsSuite extends AnyFunSuite {
     def serializable(others: Seq[String]) =
       afterLosing(IsolationLevel.Serializable, Seq("T2"))(_.run(others))
     assert(again(serializable(Seq("T1", "T0"))))
+    // What is only read was changed.
+    losing(IsolationLevel.Serializable, Seq("T2"))(_.run(Seq("T2")))._1 match {
+      case CommitOutcome.Conflicted(conflict, _) => assert(conflict.rule == Rule.ReadChanged)
+      case other => fail(other.toString)
+    }
+    // Of an entry that has read what we write, which 5b finishes first.
+    assert(again(afterLosing() { s =>
+      val txn = s.lake.begin(s.db, isolation = IsolationLevel.Serializable)
+      val table = s.db.pinned(txn, s.lake.path("T0"), -1)
+      val read =
+        ReadTable(s.lake.path("T0"), "T0", table.version, ReadSet.WholeTable, Some(table))
+      val outcome = s.db.commit(txn, s.stage(txn, Seq("T1")), Seq(read))
+      assert(outcome.isInstanceOf[CommitOutcome.Committed])
+    }))
   }
 
   test("COMMIT reads each commit that others made after the pin once to check it, and no other") {
