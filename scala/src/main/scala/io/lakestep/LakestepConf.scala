@@ -63,8 +63,8 @@ object LakestepConf {
     "spark.lakestep.commit.timeoutMs",
     600000L,
     "Milliseconds after which statements are not run again after a conflict, after which COMMIT " +
-      "gives up while others take every place in the timeline, and for which younger-waits waits " +
-      "at most.",
+      "gives up while others take every place in the timeline (not before it has tried 50), and for " +
+      "which younger-waits waits at most.",
     text => atLeast(0L)(text.trim.toLong)
   )
 

@@ -1,6 +1,7 @@
 package io.lakestep.transaction
 
 import java.lang.{Boolean => JBoolean}
+import java.security.PrivilegedAction
 import java.util.{Collections, WeakHashMap}
 import java.util.concurrent.{ConcurrentHashMap, Executor, Executors}
 
@@ -8,6 +9,7 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.Path
+import org.apache.hadoop.security.UserGroupInformation
 import org.apache.spark.SparkContext
 import org.apache.spark.scheduler.{SparkListener, SparkListenerApplicationEnd}
 import org.apache.spark.sql.SparkSession
@@ -24,7 +26,8 @@ import io.lakestep.storage.{CanonicalPath, HadoopStores, ObjectStores, Requests}
 
 /**
  * One [[Database]] for each timeline root of this process and each set of settings, shared by the
- * sessions that have them. Its Hadoop settings, credentials for example, are those of the first of them.
+ * sessions that have them. Its Hadoop settings are those of the first of them, as are those of the file systems,
+ * of which Hadoop keeps one for each user; the user is that of the session which works.
  */
 object Databases {
 
@@ -167,13 +170,15 @@ object Databases {
       PublishExecutor.on(task => pool.execute(forCaller(task)))
     }
 
-  /** Reads with the settings of the session for which it works. */
-  private def forCaller(task: Runnable): Runnable = {
+  /** Works with the settings of the session for which it does, and as the user whose file systems that has. */
+  private[transaction] def forCaller(task: Runnable): Runnable = {
     val caller = SparkSession.getActiveSession
+    val user = UserGroupInformation.getCurrentUser
     val counted = Requests.carried(task)
+    val work: PrivilegedAction[Unit] = () => counted.run()
     () => {
       caller.foreach(SparkSession.setActiveSession)
-      try counted.run()
+      try user.doAs(work)
       finally SparkSession.clearActiveSession()
     }
   }
