@@ -7,7 +7,7 @@ sealed trait LogFileName {
 
   /** Whether such a file is mostly small, and read from its beginning to its end. */
   def isSmall: Boolean = this match {
-    case _: LogFileName.Commit | _: LogFileName.Derived => true
+    case _: LogFileName.Commit | _: LogFileName.Derived | LogFileName.LastCheckpoint => true
     case _ => false
   }
 }

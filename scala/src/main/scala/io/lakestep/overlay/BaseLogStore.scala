@@ -1,6 +1,6 @@
 package io.lakestep.overlay
 
-import java.io.FileNotFoundException
+import java.io.{FileNotFoundException, StringReader}
 import java.lang.{Boolean => JBoolean}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.FileAlreadyExistsException
@@ -10,7 +10,8 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import io.delta.storage.{
-  AzureLogStore, CloseableIterator, GCSLogStore, HDFSLogStore, LogStore, S3SingleDriverLogStore
+  AzureLogStore, CloseableIterator, GCSLogStore, HDFSLogStore, LineCloseableIterator, LogStore,
+  S3SingleDriverLogStore
 }
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
@@ -45,8 +46,12 @@ class BaseLogStore(configuration: Configuration) extends LogStore(configuration)
       case _ => onFiles
     }
 
+  /** Small files by one request, where Delta's store opens them, which on S3 asks for their length before. */
   override def read(path: Path, hadoopConf: Configuration): CloseableIterator[String] =
-    delta(path).read(path, hadoopConf)
+    Option.when(isInLog(path) && LogFileName(path.getName).isSmall)(path.getFileSystem(hadoopConf))
+      .flatMap(HadoopStores.inOneRequest(_, path))
+      .map(bytes => new LineCloseableIterator(new StringReader(new String(bytes, UTF_8))))
+      .getOrElse(delta(path).read(path, hadoopConf))
 
   override def write(
       path: Path,
@@ -82,8 +87,10 @@ class BaseLogStore(configuration: Configuration) extends LogStore(configuration)
 
   /** Whether a path is that of a commit file, directly below a `_delta_log`. */
   private def isCommit(path: Path): Boolean =
-    path.getParent != null && path.getParent.getName == TemporaryFiles.LogFolder &&
-      LogFileName(path.getName).isInstanceOf[LogFileName.Commit]
+    isInLog(path) && LogFileName(path.getName).isInstanceOf[LogFileName.Commit]
+
+  private def isInLog(path: Path): Boolean =
+    path.getParent != null && path.getParent.getName == TemporaryFiles.LogFolder
 
   private def tableOf(commit: Path): Path = commit.getParent.getParent
 

@@ -132,7 +132,8 @@ private[overlay] final class LogView(chain: Chain, log: Path, fs: FileSystem) {
     staging.foreach(_.forgetBelow(table))
     val file = new Path(below, "_last_checkpoint")
     try {
-      val bytes = Using.resource(fs.open(file))(_.readAllBytes())
+      val bytes = HadoopStores.inOneRequest(fs, file)
+        .getOrElse(Using.resource(fs.open(file))(_.readAllBytes()))
       val version = Try(LogView.json.readTree(bytes).path("version").asLong(Long.MaxValue))
       Option.when(version.toOption.exists(_ <= chain.pin))(bytes)
     } catch { case _: FileNotFoundException => None }

@@ -77,9 +77,7 @@ class OverlayFileSystem extends FileSystem {
       case place =>
         val real = realPath(path)
         val fs = baseOf(real)
-        val whole = if (isSmall(place))
-          HadoopStores.inOneRequest(fs, real, OverlayFileSystem.MostInMemory)
-        else None
+        val whole = if (isSmall(place)) HadoopStores.inOneRequest(fs, real) else None
         whole.fold(fs.open(real, bufferSize))(bytes =>
           new FSDataInputStream(new InMemoryFile(bytes))
         )
@@ -390,10 +388,4 @@ class OverlayFileSystem extends FileSystem {
       }
     )
   }
-}
-
-private object OverlayFileSystem {
-
-  /** A longer file of a log is read as a stream. */
-  val MostInMemory: Int = 8 << 20
 }

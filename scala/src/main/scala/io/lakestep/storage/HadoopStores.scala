@@ -53,9 +53,9 @@ object HadoopStores {
   /** Whether folders are more than the beginnings of names. */
   def hasFolders(fs: FileSystem): Boolean = !StoreKind.S3.schemes(fs.getUri.getScheme)
 
-  /** A file whole, where one request can tell; None where it cannot, or where the file is longer. */
-  def inOneRequest(fs: FileSystem, file: Path, most: Int): Option[Array[Byte]] =
-    if (hasFolders(fs)) None else S3Store.small(fs, file, most)
+  /** A file whole, where one request can tell; None where it cannot, or where the file is longer than 8 MiB. */
+  def inOneRequest(fs: FileSystem, file: Path): Option[Array[Byte]] =
+    if (hasFolders(fs)) None else S3Store.small(fs, file, most = 8 << 20)
 
   /** Whether there is a file, by one request where that can be had. */
   def hasFile(fs: FileSystem, file: Path): Boolean =
