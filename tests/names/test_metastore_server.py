@@ -102,26 +102,23 @@ def test_a_name_that_somebody_else_takes_is_reported_and_stays_theirs(pair, sess
     schema, *tables = said(SETUP, "taken")
     one.sql(f"{schema} LOCATION '{tmp_path}/it\\'s here'", *tables)
     with pair[0].halts("beforeNames:1") as halts:
-        commit = halts.during(one.start_sql("BEGIN", *said(CHANGES, "taken"), "COMMIT"))
+        commit = halts.during(one.start("driver:warned", statements=said(CHANGES, "taken")))
         assert halts.reached() == "beforeNames:1"
         # Of another timeline, so it knows of no transaction of this one.
         foreign = pair[1].session(tmp_path / "other timeline")
         foreign.sql("CREATE TABLE taken.n USING delta AS SELECT 9 AS v")
         halts.go()
-        commit.result(TIMEOUT_S)
+        [warning] = commit.result(TIMEOUT_S)
     theirs = {**AFTER, "n": [9], "w": [10]}
     for session in (other, one):
         session.sql("BEGIN", "COMMIT")
         assert look(session, "taken") == theirs
-    log = pair[0].log.read_text()
-    [(path, said_next)] = {
-        (found["path"], found["next"])
-        for found in re.finditer(
-            r"\[LAKESTEP_NAME_TAKEN\].*taken`\.`n`.* to stand for table (?P<path>\S+):"
-            r".*(?P<next>CREATE TABLE another_name .*')\.",
-            log,
-        )
-    }
+    taken = re.compile(
+        r"\[LAKESTEP_NAME_TAKEN\].*taken`\.`n`.* to stand for table (?P<path>\S+):"
+        r".*(?P<next>CREATE TABLE another_name .*')\."
+    )
+    path, said_next = taken.search(warning).group("path", "next")
+    assert taken.search(pair[0].log.read_text()).group() in warning
     other.sql(said_next.replace("another_name", "taken.another_name"))
     assert look(one, "taken") == {**theirs, "another_name": [4]}
     assert "%20here" in path

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import traceback
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -158,6 +159,17 @@ def sql(spark, statements):
     for statement in statements:
         rows = spark.sql(statement).collect()
     return [list(row) for row in rows]
+
+
+def warned(spark, statements):
+    """Return what Python is warned of by a transaction."""
+    import lakestep
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with lakestep.transaction(spark):
+            sql(spark, statements)
+    return [str(one.message) for one in told if issubclass(one.category, UserWarning)]
 
 
 def analyse(spark, statement):

@@ -321,3 +321,10 @@ def install(*, connect: bool = False) -> None:
         table: dict[str, Any] = connect_errors.EXCEPTION_CLASS_MAPPING
         table["io.lakestep.LakestepException"] = _from_connect
         _installed.add("connect")
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """Add a note, as ``add_note`` of Python 3.11 does."""
+    # BaseException.add_note is new in Python 3.11; the attribute is what it writes.
+    notes: list[str] = getattr(error, "__notes__", [])
+    error.__notes__ = [*notes, note]  # type: ignore[attr-defined]

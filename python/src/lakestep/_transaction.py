@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -85,7 +86,8 @@ class Transaction:
         """Make all changes visible, or none.
 
         When this returns, the changes of all tables are durable. When it raises, the transaction
-        has ended, unless it says that an assertion does not hold.
+        has ended, unless it says that an assertion does not hold. It warns (``UserWarning``) where
+        all is committed, and a name is not as it should be.
 
         Raises
         ------
@@ -107,8 +109,10 @@ class Transaction:
             raise _errors.error(
                 "LAKESTEP_TRANSACTION_NOT_OPEN", operation="commit()", transaction=self._id
             )
+        told: list[str] = []
         try:
-            self._entry = self._spark.sql("COMMIT").collect()[0]["entry"]
+            row = self._spark.sql("COMMIT").collect()[0]
+            self._entry, told = row["entry"], row["warnings"]
         except BaseException as failure:
             if _errors.is_lost(failure):
                 # Nobody is left to be asked anything.
@@ -128,6 +132,8 @@ class Transaction:
         finally:
             if not self._is_open:
                 self._drop_views()
+        for text in told:
+            warnings.warn(text, stacklevel=2)
 
     def rollback(self) -> None:
         """Drop all changes; the tables were never touched.
@@ -262,7 +268,9 @@ class Transaction:
                     point._release()
                 except Exception as error:
                     # What the body did must not be committed.
-                    _add_note(failure, f"ROLLBACK TO failed, so all was rolled back: {error}")
+                    _errors.add_note(
+                        failure, f"ROLLBACK TO failed, so all was rolled back: {error}"
+                    )
                     self._give_up(failure)
             raise
         if self._is_open:
@@ -389,10 +397,4 @@ def roll_back_after(spark: SparkSession, failure: BaseException) -> None:
         spark.sql("ROLLBACK").collect()
     except Exception as error:
         if not _is(error, "LAKESTEP_NO_ACTIVE_TRANSACTION"):
-            _add_note(failure, f"ROLLBACK failed too: {error}")
-
-
-def _add_note(error: BaseException, note: str) -> None:
-    # BaseException.add_note is new in Python 3.11; the attribute is what it writes.
-    notes: list[str] = getattr(error, "__notes__", [])
-    error.__notes__ = [*notes, note]  # type: ignore[attr-defined]
+            _errors.add_note(failure, f"ROLLBACK failed too: {error}")

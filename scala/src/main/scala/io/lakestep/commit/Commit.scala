@@ -84,10 +84,14 @@ private[commit] final class Commit(
         put.add(entry.tables(table).path -> commit)
         ()
       }
-      costs("publish")(finish.own(entry, hash, ordered.changes, ordered.atHead, tell)) match {
+      val (finished, told) = env.listening {
+        costs("publish")(finish.own(entry, hash, ordered.changes, ordered.atHead, tell))
+      }
+      finished match {
         case Finished.Completed(slots) =>
           val own = put.asScala.toVector.groupMap(_._1)(_._2)
-          CommitOutcome.Committed(entry, slots, ordered.tries, own, costs.all)
+          val behind = told.collect { case TransactionEvent.CatalogBehind(_, cause) => cause }
+          CommitOutcome.Committed(entry, slots, ordered.tries, own, costs.all, behind)
         case Finished.RolledBack(conflict, residue) =>
           val left = Residue.visible(residue)
           if (left.isEmpty) CommitOutcome.Conflicted(conflict, Some(entry.number))

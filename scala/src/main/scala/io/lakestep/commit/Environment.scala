@@ -1,5 +1,6 @@
 package io.lakestep.commit
 
+import scala.collection.mutable
 import scala.util.control.NonFatal
 
 import io.lakestep.{Clock, Errors, Ids, Json, LakestepException}
@@ -24,8 +25,21 @@ private[commit] final class Environment(
 
   private val listener = TransactionListener.all(Seq(options.listener))
 
+  private val heard = new ThreadLocal[mutable.Buffer[TransactionEvent]]
+
   /** Never throws. */
-  def tell(event: TransactionEvent): Unit = listener.on(event)
+  def tell(event: TransactionEvent): Unit = {
+    Option(heard.get).foreach(_ += event)
+    listener.on(event)
+  }
+
+  /** What comes of some work, and what this thread tells meanwhile. */
+  def listening[A](work: => A): (A, Vector[TransactionEvent]) = {
+    val events = mutable.Buffer.empty[TransactionEvent]
+    heard.set(events)
+    try (work, events.toVector)
+    finally heard.remove()
+  }
 
   def log(table: TableRef): TableLog = new TableLog(stores.forPath(table.uri), table)
 

@@ -104,17 +104,8 @@ private[lakestep] final class Metastore(
     }
   }
 
-  override def mayBeLeft(changes: Vector[NameChange], now: Option[NamedObject]): Boolean = {
-    def isExactly(other: Option[NamedObject]) =
-      now.map(n => Json.canonical(n.definition)) == other.map(n => Json.canonical(n.definition))
-    val last = changes.last.after
-    if (NamedObject.areSame(now, last)) !isExactly(last) && changes.exists(c => isExactly(c.after))
-    else changes.exists { c =>
-      NamedObject.areSame(now, c.after) || isHalfMade(c, now) ||
-      c.drops && (now.isEmpty || NamedObject.areSame(now, c.before) &&
-        now.forall(n => c.before.exists(n.isAsOld)))
-    }
-  }
+  override def mayBeLeft(changes: Vector[NameChange], now: Option[NamedObject]): Boolean =
+    LeftNames.mayBe(changes, now)
 
   /** @param begins told before the metastore is changed */
   private def make(
@@ -127,7 +118,7 @@ private[lakestep] final class Metastore(
     val now = find(change.key)
     val isUnmoved = NamedObject.areSame(change.before, change.after)
     if (NamedObject.areSame(now, change.after) && !isUnmoved) None
-    else if (NamedObject.areSame(now, change.before) || isHalfMade(change, now)) {
+    else if (NamedObject.areSame(now, change.before) || LeftNames.isHalfMade(change, now)) {
       if (isDrop && now.isDefined) endDrops(change.key.schema)
       if (isDrop && all(change.key).nonEmpty) {
         putBack(change, now)
@@ -148,22 +139,9 @@ private[lakestep] final class Metastore(
     } else Some(taken(entry, change, now))
   }
 
-  /**
-   * Whether somebody ended halfway: what cannot be altered is dropped first, and a schema is moved
-   * before it is dropped.
-   */
-  private def isHalfMade(change: NameChange, now: Option[NamedObject]): Boolean =
-    (change.before, change.after, now) match {
-      case (Some(old), Some(other), None) => old.kind != other.kind
-      case (Some(old), None, Some(there)) if there.kind == NamedObject.Schema =>
-        val begun = old.path.map(o => s"${o.uri}/${Metastore.Elsewhere}")
-        there.path.exists(p => begun.exists(p.uri.startsWith))
-      case _ => false
-    }
-
   /** A schema that somebody has begun to drop, and that stays, as it is not empty. */
   private def putBack(change: NameChange, now: Option[NamedObject]): Unit =
-    for (old <- change.before if isHalfMade(change, now))
+    for (old <- change.before if LeftNames.isHalfMade(change, now))
       catalog.alterDatabase(Definition.schema(change.key.schema, old))
 
   private def makeTable(
@@ -295,7 +273,7 @@ private[lakestep] final class Metastore(
    */
   private def keepingTables(schema: CatalogDatabase, making: Making): Unit = {
     val folder = new Path(schema.locationUri)
-    val elsewhere = new Path(folder, s"${Metastore.Elsewhere}${making.id}").toUri
+    val elsewhere = new Path(folder, s"${LeftNames.Elsewhere}${making.id}").toUri
     try catalog.alterDatabase(schema.copy(locationUri = elsewhere))
     catch { case _: AnalysisException => () }
     val fs = folder.getFileSystem(conf)
@@ -321,9 +299,6 @@ private[lakestep] final class Metastore(
 }
 
 private[lakestep] object Metastore {
-
-  /** How the folder begins in which a schema lies that is about to be dropped. */
-  private val Elsewhere = ".lakestep-"
 
   private val Default = "default"
 

@@ -62,7 +62,7 @@ final class BindingSuite extends AnyFunSuite {
     s.append("A", "x")
     s.link("alias")
     s.append("alias", "y") match {
-      case CommitOutcome.Committed(entry, _, _, _, _) =>
+      case CommitOutcome.Committed(entry, _, _, _, _, _) =>
         assert(entry.tables.head.log == s.lake.entry(1).tables.head.log)
       case other => fail(other.toString)
     }

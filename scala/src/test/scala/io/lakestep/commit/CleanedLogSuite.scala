@@ -141,7 +141,7 @@ final class CleanedLogSuite extends AnyFunSuite {
       val txn = lake.begin(db)
       lake.stage(txn, "A", 0, lake.remove("a1"))
       db.commit(txn, Seq(lake.written("A", 0))) match {
-        case CommitOutcome.Committed(entry, _, _, _, _) =>
+        case CommitOutcome.Committed(entry, _, _, _, _, _) =>
           assert(entry.tables.map(_.closed) == Vector(features.contains(ForeignWriters.Feature)))
         case other => fail(other.toString)
       }
@@ -187,7 +187,8 @@ final class CleanedLogSuite extends AnyFunSuite {
     val txn = lake.begin(db)
     Seq("x1", "x2", "x3").foreach(x => lake.stage(txn, "A", 0, lake.add(x)))
     db.commit(txn, Seq(lake.written("A", 0).copy(oneCommit = false))) match {
-      case CommitOutcome.Committed(_, slots, _, _, _) => assert(slots == Vector(Vector(1L, 2L, 3L)))
+      case CommitOutcome.Committed(_, slots, _, _, _, _) =>
+        assert(slots == Vector(Vector(1L, 2L, 3L)))
       case other => fail(other.toString)
     }
   }

@@ -58,7 +58,7 @@ final class CommitSuite extends AnyFunSuite {
     val s = scene()
     val db = s.lake.client()
     s.run(db) match {
-      case CommitOutcome.Committed(entry, slots, _, _, _) =>
+      case CommitOutcome.Committed(entry, slots, _, _, _, _) =>
         assert(entry.number == 1 && slots == Vector(Vector(1L), Vector(1L)))
         assert(entry.tables.map(_.conflictCapable) == Vector(true, false))
       case other => fail(other.toString)

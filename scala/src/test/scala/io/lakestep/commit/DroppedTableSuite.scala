@@ -180,7 +180,7 @@ final class DroppedTableSuite extends AnyFunSuite {
     val txn = s.lake.begin(db)
     assert(db.pin(txn, s.lake.path("A"), -1) == 0)
     s.append(db, "A", "y") match {
-      case CommitOutcome.Committed(entry, _, _, _, _) =>
+      case CommitOutcome.Committed(entry, _, _, _, _, _) =>
         val file = s.lake.path("A").binding
         val bound = s.lake.store.get(file).map(io.lakestep.Json.parse(_).get("log").asText)
         assert(bound.contains(entry.tables.head.log))

@@ -175,7 +175,7 @@ final class RowMergeSuite extends AnyFunSuite {
           files.exists { case (f, r) => (r & (model(table)(f) -- atBegin(table)(f))).nonEmpty }
         }
         db.commit(txn, tables) match {
-          case CommitOutcome.Committed(_, _, _, _, _) =>
+          case CommitOutcome.Committed(_, _, _, _, _, _) =>
             assert(!overlaps, s"LAKESTEP_TEST_SEED=$seed")
             taken(work)
             commits += 1

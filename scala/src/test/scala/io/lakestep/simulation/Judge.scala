@@ -395,7 +395,7 @@ final class Judge(
       case CommitOutcome.Conflicted(conflict, _) if a.isRunAgain =>
         world.counts.event("answer conflicted, and run again")
         needless(a, conflict)
-      case CommitOutcome.Committed(c, slots, _, _, _) =>
+      case CommitOutcome.Committed(c, slots, _, _, _, _) =>
         world.counts.event("answer committed")
         if (!isCompleted) violated(s"I2 ${a.transaction} was told committed, and is not")
         entry.flatMap(_.outcome).foreach {
@@ -563,7 +563,7 @@ final class Judge(
       if (e.isCompleted && unseen.nonEmpty && later) wrong("leaves out")
       val wasTold = attempts.exists(a =>
         a.root == q.root && a.answeredAt < q.begunAt && (a.answer match {
-          case Some(CommitOutcome.Committed(entry, _, _, _, _)) => entry.number == c.number
+          case Some(CommitOutcome.Committed(entry, _, _, _, _, _)) => entry.number == c.number
           case _ => false
         })
       )
@@ -579,7 +579,7 @@ final class Judge(
     def isBlocked = timelines.filter(_.root == s.root).flatMap(_.entries)
       .exists(e => e.entry.number == s.entry + 1 && e.finishedAt > s.takenAt)
     a.answer.foreach {
-      case CommitOutcome.Committed(c, _, _, _, _)
+      case CommitOutcome.Committed(c, _, _, _, _, _)
           if a.root == s.root && a.answeredAt < s.begunAt && c.number > s.entry && !isBlocked =>
         violated(s"I4 ${s.client} began after entry ${c.number} was committed, and read ${s.entry}")
       case _ => ()

@@ -205,7 +205,7 @@ final class LakestepClient(
     attempt.answer = Some(answer)
     attempt.answeredAt = world.scheduler.step
     answer match {
-      case CommitOutcome.Committed(entry, _, _, _, _) =>
+      case CommitOutcome.Committed(entry, _, _, _, _, _) =>
         seenEntry = seenEntry.max(entry.number)
         true
       case _: CommitOutcome.Conflicted =>

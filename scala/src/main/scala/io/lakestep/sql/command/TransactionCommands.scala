@@ -121,13 +121,17 @@ final case class SetTransaction(modes: TransactionModes) extends TransactionComm
 /** `COMMIT`: all tables of the transaction change, or none does. */
 final case class CommitTransaction() extends TransactionCommand {
 
-  override val output: Seq[Attribute] =
-    Columns("transaction_id" -> StringType, "entry" -> LongType, "tables" -> IntegerType)
+  override val output: Seq[Attribute] = Columns(
+    "transaction_id" -> StringType,
+    "entry" -> LongType,
+    "tables" -> IntegerType,
+    "warnings" -> ArrayType(StringType)
+  )
 
   override def run(session: SparkSession): Seq[Row] = {
     Lifecycle.refuseInBlock(session, "COMMIT")
     val done = Lifecycle.commit(session)
-    Seq(Row(done.transactionId, done.entry.map(Long.box).orNull, done.tables))
+    Seq(Row(done.transactionId, done.entry.map(Long.box).orNull, done.tables, done.warnings))
   }
 }
 
