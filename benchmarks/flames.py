@@ -29,11 +29,11 @@ GRAPHS = {
     "commit": (
         "COMMIT",
         (
-            "io/lakestep/session/Lifecycle$.commit",
-            "io/lakestep/transaction/PublishExecutor",
+            "io/lakestep/transaction/Lifecycle$.commit",
+            "io/lakestep/commit/PublishExecutor",
         ),
     ),
-    "touch": ("First touch", ("io/lakestep/session/SessionTransaction.touch",)),
+    "touch": ("First touch", ("io/lakestep/transaction/MetTables.touch",)),
 }
 # Frames that only pass a call on.
 HIDDEN = ("scala/", "java/util/concurrent", "java/lang/reflect", "jdk/internal", "java/lang/Thread")
@@ -129,6 +129,9 @@ def main() -> None:
     console = Console(highlight=False)
     for name, (title, roots) in GRAPHS.items():
         counts = below(recording, roots)
+        if not counts:
+            message = f"No sample has any of {', '.join(roots)}"
+            raise SystemExit(message)
         draw(counts, title, pages.FOLDER / f"flames-{name}.svg")
         seen: Counter[str] = Counter()
         for stack, count in counts.items():

@@ -25,6 +25,7 @@ INSIDE = {
         "AlterTableDropColumnsDeltaCommand",
         "AlterTableDropConstraintDeltaCommand",
         "AlterTableReplaceColumnsDeltaCommand",
+        "AlterTableSetLocationDeltaCommand",
         "AlterTableUnsetPropertiesDeltaCommand",
         "DeltaInsertReplaceOnOrUsingCommand",
         "WriteIntoDelta",

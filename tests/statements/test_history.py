@@ -16,7 +16,7 @@ from transactions import condition_of, folder
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
 
 SCHEMAS = ("north", "south")
-NAMES = [f"{schema}.t{number}" for schema in SCHEMAS for number in range(4)]
+NAMES = [f"{schema}.t{number}" for schema in SCHEMAS for number in range(6)]
 LOST = {"LAKESTEP_NOT_THERE_AS_OF", "LAKESTEP_SNAPSHOT_CUT"}
 GONE = {"LAKESTEP_UNDO_FILES_GONE", "LAKESTEP_UNDO_CUT"}
 # Why a transaction cannot be taken back.
@@ -88,7 +88,7 @@ class History:
         tables = self.model.tables
         free = [name for name in NAMES if name not in tables]
         kind = self.random.choice(["create", "drop", "rename"])
-        if free and (kind == "create" or len(tables) < 3):
+        if free and (kind == "create" or len(tables) < 6):
             name = self.random.choice(free)
             tables[name] = (next(self.model.numbers), {})
             return f"CREATE TABLE {name} (id INT, v STRING) USING delta"

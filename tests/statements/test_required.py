@@ -66,6 +66,8 @@ def test_what_is_no_statement_over_rows_is_refused_too(spark, table, tmp_path, r
 
 def test_frames_and_delta_tables_are_refused(spark, table, tmp_path, require):
     name, frame = table("required_frames"), spark.range(1).selectExpr("1 AS id", "'x' AS v")
+    parquet = tmp_path / "converted"
+    frame.write.parquet(str(parquet))
     require()
     writes = (
         lambda: frame.write.format("delta").save(str(tmp_path / "t")),
@@ -74,11 +76,17 @@ def test_frames_and_delta_tables_are_refused(spark, table, tmp_path, require):
         lambda: frame.writeTo(name).append(),
         lambda: DeltaTable.forName(spark, name).delete(),
         lambda: DeltaTable.createOrReplace(spark).tableName("required_new").execute(),
+        lambda: DeltaTable.convertToDelta(spark, f"parquet.`{parquet}`"),
+        lambda: DeltaTable.forName(spark, name).upgradeTableProtocol(3, 7),
+        lambda: DeltaTable.forName(spark, name).addFeatureSupport("deletionVectors"),
+        lambda: DeltaTable.forName(spark, name).optimize().executeCompaction(),
+        lambda: DeltaTable.forName(spark, name).restoreToVersion(0),
     )
     for write in writes:
         with refused(*REQUIRED):
             write()
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [parquet]
+    assert not (parquet / "_delta_log").exists()
     assert spark.table(name).count() == 2
 
 

@@ -79,6 +79,18 @@ CASES = {
             "DROP TABLE {s}.t",
         ],
     ),
+    "set location": Names(
+        [
+            "INSERT INTO {s}.t VALUES (3, 'c')",
+            "ALTER TABLE {s}.t SET LOCATION '{folder}/{s}/u'",
+            "DELETE FROM {s}.t WHERE id = 1",
+        ],
+        [
+            *TABLE,
+            "CREATE TABLE {s}.u (id INT, v STRING) USING delta LOCATION '{folder}/{s}/u'",
+            "INSERT INTO {s}.u VALUES (1, 'x'), (9, 'y')",
+        ],
+    ),
     "create as select": Names(["CREATE TABLE {s}.t USING delta AS SELECT 1 AS id, 'a' AS v"]),
     "create like": Names(
         [

@@ -48,6 +48,7 @@ object SessionHooks {
     BaseWriteGuard.set(NoBaseWrites)
     BaseTransactionBackstop.install(
       Transactions.isOpen,
+      Transactions.isRequired,
       (session, table) => Autocommit.beforeWrite(session, Seq(table)),
       Autocommit.committed
     )

@@ -13,7 +13,7 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.{
-  Column, Identifier, StagedTable, SupportsWrite, Table, TableCapability, TableCatalog
+  Column, Identifier, StagedTable, SupportsWrite, Table, TableCapability, TableCatalog, TableChange
 }
 import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
@@ -197,6 +197,16 @@ class TransactionalCatalog extends DeltaCatalog with CreateTableLikeCall {
         "statement" -> "CREATE TABLE",
         "target" -> ident.toString
       )
+  }
+
+  /** `SET LOCATION` asks for the table at the new place, which the transaction may have made or changed. */
+  override def alterTable(ident: Identifier, changes: TableChange*): Table = {
+    val redirected = changes.map {
+      case set: TableChange.SetProperty if set.property == TableCatalog.PROP_LOCATION =>
+        TableChange.setProperty(set.property, RedirectPath(spark, set.value).getOrElse(set.value))
+      case other => other
+    }
+    super.alterTable(ident, redirected: _*)
   }
 
   /**

@@ -57,7 +57,6 @@ class TransactionGuardSuite extends AnyFunSuite with GuardedSpark {
     "DROP_TABLE" -> "DROP TABLE d",
     "DROP_TABLE" -> "DROP TABLE IF EXISTS q",
     "RENAME" -> "ALTER TABLE q RENAME TO e",
-    "LOCATION" -> "ALTER TABLE d SET LOCATION '/tmp/never/made'",
     "LOCATION" -> "ALTER TABLE q SET LOCATION '/tmp/never/made'",
     "NOT_DELTA" -> "ALTER TABLE q ADD COLUMNS (c INT)",
     "NOT_DELTA" -> "ALTER TABLE q SET TBLPROPERTIES ('a' = 'b')",
@@ -125,7 +124,8 @@ class TransactionGuardSuite extends AnyFunSuite with GuardedSpark {
     "OPTIMIZE d ZORDER BY (id)",
     "REORG TABLE d APPLY (PURGE)",
     "RESTORE TABLE d TO VERSION AS OF 0",
-    "ALTER TABLE d RENAME TO e"
+    "ALTER TABLE d RENAME TO e",
+    "ALTER TABLE d SET LOCATION '/tmp/never/made'"
   )
 
   staged.foreach { text =>

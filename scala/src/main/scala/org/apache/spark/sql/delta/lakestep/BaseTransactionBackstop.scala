@@ -14,14 +14,15 @@ private[lakestep] trait OverlayObserver extends TransactionExecutionObserver
 
 /**
  * Refuses every Delta transaction that starts on a base table while the session has an open
- * Lakestep transaction, whichever way it came, every one on a table that only transactions may write,
- * and every one on an overlay that is not part of a statement of its transaction; everything else goes
- * to the observer that was there before. A transaction that is being published in the table is finished
+ * Lakestep transaction, or may write in one alone, whichever way it came, every one on a table that only
+ * transactions may write, and every one on an overlay that is not part of a statement of its transaction;
+ * everything else goes to the observer that was there before. A transaction that is being published in the table is finished
  * first, as what it has put there may have to be taken back.
  */
 private[lakestep] final class BaseTransactionBackstop(
     private[lakestep] val inner: TransactionExecutionObserver,
     isInTransaction: SparkSession => Boolean,
+    isRequired: SparkSession => Boolean,
     finish: (SparkSession, Path) => Boolean,
     committed: (SparkSession, Path, Long) => Unit)
     extends TransactionExecutionObserver {
@@ -37,6 +38,12 @@ private[lakestep] final class BaseTransactionBackstop(
         else throw Errors("LAKESTEP_OVERLAY_PATH", "path" -> table.path.toString)
       } else if (session.exists(isInTransaction)) {
         throw Errors("LAKESTEP_DELTA_TRANSACTION_ON_BASE_TABLE", "table" -> table.display)
+      } else if (session.exists(isRequired)) {
+        throw Errors(
+          "LAKESTEP_TRANSACTION_REQUIRED",
+          "statement" -> "A commit of Delta's",
+          "target" -> table.display
+        )
       } else {
         val isClosed =
           DeltaFence.isOn(transaction.snapshot) && DeltaFence.stays(transaction.snapshot)
@@ -100,20 +107,24 @@ object BaseTransactionBackstop {
     "org$apache$spark$sql$delta$ThreadStorageExecutionObserver$_setter_$threadObserver_$eq"
 
   @volatile private var isInTransaction: SparkSession => Boolean = _ => false
+  @volatile private var isRequired: SparkSession => Boolean = _ => false
   @volatile private var finish: (SparkSession, Path) => Boolean = (_, _) => false
   @volatile private var committed: (SparkSession, Path, Long) => Unit = (_, _, _) => ()
 
   /**
    * Idempotent. What is given last counts; it must be thread-safe.
    *
+   * @param required whether a session without a transaction may write nothing
    * @param finishing finishes the transactions that are being published in a table, if there are any
    * @param noting told of each version that a session has committed to a base table
    */
   def install(
       predicate: SparkSession => Boolean,
+      required: SparkSession => Boolean,
       finishing: (SparkSession, Path) => Boolean,
       noting: (SparkSession, Path, Long) => Unit = (_, _, _) => ()): Unit = synchronized {
     isInTransaction = predicate
+    isRequired = required
     finish = finishing
     committed = noting
     current match {
@@ -125,6 +136,7 @@ object BaseTransactionBackstop {
   /** Puts Delta's own ThreadLocal back. */
   private[lakestep] def uninstall(): Unit = synchronized {
     isInTransaction = _ => false
+    isRequired = _ => false
     current match {
       case ours: OnEveryThread => replace(ours.delta)
       case _ =>
@@ -147,6 +159,7 @@ object BaseTransactionBackstop {
       new BaseTransactionBackstop(
         delta.get(),
         session => isInTransaction(session),
+        session => isRequired(session),
         (session, table) => finish(session, table),
         (session, table, version) => committed(session, table, version)
       )

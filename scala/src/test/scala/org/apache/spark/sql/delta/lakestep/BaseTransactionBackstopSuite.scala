@@ -46,7 +46,7 @@ class BaseTransactionBackstopSuite extends AnyFunSuite with BeforeAndAfterAll {
   }
 
   private def install(): Unit =
-    BaseTransactionBackstop.install(session => open.contains(session), (_, _) => false)
+    BaseTransactionBackstop.install(session => open.contains(session), _ => false, (_, _) => false)
 
   override def afterAll(): Unit = {
     BaseTransactionBackstop.uninstall()
