@@ -117,8 +117,8 @@ def test_a_name_that_somebody_else_takes_is_reported_and_stays_theirs(pair, sess
         r"\[LAKESTEP_NAME_TAKEN\].*taken`\.`n`.* to stand for table (?P<path>\S+):"
         r".*(?P<next>CREATE TABLE another_name .*')\."
     )
-    path, said_next = taken.search(warning).group("path", "next")
-    assert taken.search(pair[0].log.read_text()).group() in warning
+    [(path, said_next)] = taken.findall(warning)
+    assert (path, said_next) in taken.findall(pair[0].log.read_text())
     other.sql(said_next.replace("another_name", "taken.another_name"))
     assert look(one, "taken") == {**theirs, "another_name": [4]}
     assert "%20here" in path

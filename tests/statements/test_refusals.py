@@ -33,6 +33,17 @@ def test_delta_s_second_connector_is_refused_before_it_acts(spark, arena):
     assert files_on_disk.prints(target.path) == files
 
 
+def test_a_view_through_which_plain_delta_loses_rows_takes_none(spark, arena):
+    target = arena.table("partitioned")
+    rows = spark.sql(f"SELECT * FROM {target.sql}").count()
+    begin(spark)
+    with refused("LAKESTEP_UNSUPPORTED_IN_TRANSACTION.NOT_DELTA", "0A000"):
+        statement_kinds.run(spark, "insert_into_view", target)
+    assert commit(spark)["entry"] is None
+    statement_kinds.run(spark, "insert_into_view", target)
+    assert spark.sql(f"SELECT * FROM {target.sql}").count() == rows
+
+
 def with_property(path, key, value):
     """The next version of a table, written by hand: a client with other JARs than ours."""
     log = Path(path, "_delta_log")

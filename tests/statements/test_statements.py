@@ -21,6 +21,10 @@ NOT_THERE = {"save_as_table_overwrite"} if LINE == "4.0" else set()
 ALL = [kind for kind in statement_kinds.KINDS.values() if kind.name not in NOT_THERE]
 
 
+# Plain Delta writes files there that no version names, and says nothing: test_refusals.py.
+LOST = ("insert_into_view", "partitioned")
+
+
 def cases(pairs, short):
     """Pairs of a statement and a table kind; in `make test` only those that `short` takes."""
     return [
@@ -44,7 +48,7 @@ def on_every_table():
         (statement, kind)
         for statement in ALL
         for kind in table_kinds.KINDS
-        if statement.is_seen or kind == statement.table
+        if (statement.is_seen or kind == statement.table) and (statement.name, kind) != LOST
     ]
     return cases(pairs, lambda statement, kind: kind == statement.table)
 

@@ -86,7 +86,8 @@ CASES = {
             "DELETE FROM {s}.t WHERE id = 1",
         ],
         [
-            *TABLE,
+            "CREATE TABLE {s}.t (id INT, v STRING) USING delta LOCATION '{folder}/{s}/t'",
+            ROWS,
             "CREATE TABLE {s}.u (id INT, v STRING) USING delta LOCATION '{folder}/{s}/u'",
             "INSERT INTO {s}.u VALUES (1, 'x'), (9, 'y')",
         ],

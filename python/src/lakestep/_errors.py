@@ -21,13 +21,17 @@ the JAR also holds.
 from __future__ import annotations
 
 import json
+import logging
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from pyspark.errors import PySparkException
+
+_log = logging.getLogger("lakestep")
 
 
 class LakestepError(PySparkException):
@@ -328,3 +332,12 @@ def add_note(error: BaseException, note: str) -> None:
     # BaseException.add_note is new in Python 3.11; the attribute is what it writes.
     notes: list[str] = getattr(error, "__notes__", [])
     error.__notes__ = [*notes, note]  # type: ignore[attr-defined]
+
+
+def warn(texts: Sequence[str]) -> None:
+    """Warn the caller of the caller; what is committed raises nothing, whatever the filters say."""
+    for text in texts:
+        try:
+            warnings.warn(text, stacklevel=3)
+        except UserWarning:
+            _log.warning("%s", text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import uuid
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -132,8 +131,7 @@ class Transaction:
         finally:
             if not self._is_open:
                 self._drop_views()
-        for text in told:
-            warnings.warn(text, stacklevel=2)
+        _errors.warn(told)
 
     def rollback(self) -> None:
         """Drop all changes; the tables were never touched.

@@ -106,7 +106,9 @@ private[lakestep] final class RestoreTables(
   private def ofDatabase: (NameState, Places) = {
     val names = moved.collect { case (schema, Some(name)) => TableName(schema, name) }
     val (state, named) = restored(names, moved.collect { case (schema, None) => schema })
-    val gone = past.base.names.dropped.flatMap(_.table.path).toSet
+    val dropped = past.base.names.dropped.flatMap(_.table.path)
+    // Of a table with two names one may be left.
+    val gone = dropped.toSet -- database.named(dropped)
     val logs = past.base.logs.values ++ transaction.begun.base.logs.values
     val paths = logs.filter(_.mark.isDefined).map(_.path).toVector.distinct.sortBy(_.uri)
     (state, VectorMap.from(paths.filterNot(gone).map(_ -> None)) ++ named)

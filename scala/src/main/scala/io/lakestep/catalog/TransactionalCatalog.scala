@@ -9,7 +9,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.{AnalysisContext, NoSuchTableException}
-import org.apache.spark.sql.catalyst.catalog.CatalogTable
+import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.{
@@ -184,6 +184,10 @@ class TransactionalCatalog extends DeltaCatalog with CreateTableLikeCall {
       TableIdentifier(ident.name, ident.namespace.lastOption)
     ))
 
+  private def isManaged(name: TableName): Boolean =
+    spark.sessionState.catalog.externalCatalog.getTable(name.schema, name.name)
+      .tableType == CatalogTableType.MANAGED
+
   private def refuseFolderOfAnother(ident: Identifier, properties: JMap[String, String]): Unit =
     if (!isPathIdentifier(ident) && !properties.containsKey(TableCatalog.PROP_LOCATION))
       FolderOfAnother.refuse(spark, TableIdentifier(ident.name, ident.namespace.lastOption))
@@ -199,10 +203,19 @@ class TransactionalCatalog extends DeltaCatalog with CreateTableLikeCall {
       )
   }
 
-  /** `SET LOCATION` asks for the table at the new place, which the transaction may have made or changed. */
+  /**
+   * `SET LOCATION` asks for the table at the new place, which the transaction may have made or changed. Of
+   * a managed table the data at either place would be the metastore's to delete.
+   */
   override def alterTable(ident: Identifier, changes: TableChange*): Table = {
     val redirected = changes.map {
       case set: TableChange.SetProperty if set.property == TableCatalog.PROP_LOCATION =>
+        if (Transactions.isOpen(spark) && isManaged(nameOf(ident)))
+          throw Errors(
+            "LAKESTEP_UNSUPPORTED_IN_TRANSACTION.LOCATION",
+            "statement" -> "SET LOCATION",
+            "target" -> ident.toString
+          )
         TableChange.setProperty(set.property, RedirectPath(spark, set.value).getOrElse(set.value))
       case other => other
     }

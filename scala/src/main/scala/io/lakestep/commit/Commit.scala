@@ -90,7 +90,9 @@ private[commit] final class Commit(
       finished match {
         case Finished.Completed(slots) =>
           val own = put.asScala.toVector.groupMap(_._1)(_._2)
-          val behind = told.collect { case TransactionEvent.CatalogBehind(_, cause) => cause }
+          val behind = told.collect { case TransactionEvent.CatalogBehind(of, cause) =>
+            of.number -> cause
+          }
           CommitOutcome.Committed(entry, slots, ordered.tries, own, costs.all, behind)
         case Finished.RolledBack(conflict, residue) =>
           val left = Residue.visible(residue)

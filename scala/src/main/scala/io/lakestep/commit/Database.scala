@@ -194,6 +194,9 @@ final class Database private[lakestep] (
   def dropped(): Vector[DroppedTable] =
     if (timeline.existingId.isEmpty) Vector.empty else timeline.refresh().snapshot.names.dropped
 
+  /** Those of these tables that have a name in a metastore of this client. */
+  def named(tables: Vector[TableRef]): Set[TableRef] = env.namesAt(tables).keySet
+
   /** What VACUUM DROPPED TABLES finds; its transaction purges what is not kept, `undoMs` for undo. */
   def oldDropped(
       txn: BegunTransaction,

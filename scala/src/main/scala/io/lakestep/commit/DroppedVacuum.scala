@@ -4,9 +4,7 @@ import scala.util.control.NonFatal
 
 import io.lakestep.log.{LogFileName, TableRef}
 import io.lakestep.storage.{CanonicalPath, StoredFile}
-import io.lakestep.timeline.{
-  CommitEntry, DroppedTable, EntryStatus, NamedObject, NamedSnapshot, Purge
-}
+import io.lakestep.timeline.{CommitEntry, DroppedTable, EntryStatus, NamedSnapshot, Purge}
 
 /**
  * A dropped table that is older than VACUUM DROPPED TABLES was told to keep.
@@ -61,7 +59,7 @@ private[commit] final class DroppedVacuum(env: Environment) {
       lazy val named = timeline.snapshots.all()
       lazy val others = (requested.keySet - txn.id).toVector.flatMap(timeline.requested(_))
         .filter(_ => safeguards.heedsOlder)
-      val names = namesAt(old.flatMap(_._1.table.path))
+      val names = env.namesAt(old.flatMap(_._1.table.path))
       old.map { case (dropped, droppedMs) =>
         val path = dropped.table.path.get
         val seen = commits(path)
@@ -100,7 +98,7 @@ private[commit] final class DroppedVacuum(env: Environment) {
   private def purge(entry: CommitEntry): Vector[(Purge, Purged)] = {
     env.keep(timeline.outcomeFile(entry.number))
     val decidedMs = timeline.outcomeTimes(entry.number).getOrElse(entry.number, 0L)
-    val names = namesAt(entry.purges.map(_.path))
+    val names = env.namesAt(entry.purges.map(_.path))
     env.inParallel(entry.purges) { purge =>
       val done =
         try
@@ -113,19 +111,6 @@ private[commit] final class DroppedVacuum(env: Environment) {
       purge -> done
     }
   }
-
-  /** Also those that no metastore shows yet. */
-  private def namesAt(paths: Vector[TableRef]): Map[TableRef, String] =
-    if (paths.isEmpty || !safeguards.heedsLeadingNames) Map.empty
-    else {
-      val owed = for {
-        (key, after) <- timeline.known.snapshot.names.pending.toVector
-        other <- after.filter(_.kind == NamedObject.Table).flatMap(_.path).toVector
-        place = CanonicalPath.place(other.uri)
-        path <- paths if CanonicalPath.areNested(place, CanonicalPath.place(path.uri))
-      } yield path -> key.toString
-      options.catalogs.namesAt(paths) ++ owed
-    }
 
   private def neededNow(
       entry: CommitEntry,

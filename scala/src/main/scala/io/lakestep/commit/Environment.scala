@@ -8,8 +8,10 @@ import io.lakestep.log.{
   CommitMark, DeletionVectors, LogCommit, LogTail, NetChanges, ListedCommit, StateReader, TableLog,
   TableRef, TableState
 }
-import io.lakestep.storage.ObjectStores
-import io.lakestep.timeline.{CommitEntry, Conflict, EntryTable, Rule, SlotStamp, Timeline}
+import io.lakestep.storage.{CanonicalPath, ObjectStores}
+import io.lakestep.timeline.{
+  CommitEntry, Conflict, EntryTable, NamedObject, Rule, SlotStamp, Timeline
+}
 
 /** Everything that the protocol sees of the env. */
 private[commit] final class Environment(
@@ -40,6 +42,19 @@ private[commit] final class Environment(
     try (work, events.toVector)
     finally heard.remove()
   }
+
+  /** Names that lead to tables, also those that no metastore shows yet. */
+  def namesAt(paths: Vector[TableRef]): Map[TableRef, String] =
+    if (paths.isEmpty || !safeguards.heedsLeadingNames) Map.empty
+    else {
+      val owed = for {
+        (key, after) <- timeline.known.snapshot.names.pending.toVector
+        other <- after.filter(_.kind == NamedObject.Table).flatMap(_.path).toVector
+        place = CanonicalPath.place(other.uri)
+        path <- paths if CanonicalPath.areNested(place, CanonicalPath.place(path.uri))
+      } yield path -> key.toString
+      options.catalogs.namesAt(paths) ++ owed
+    }
 
   def log(table: TableRef): TableLog = new TableLog(stores.forPath(table.uri), table)
 

@@ -15,7 +15,7 @@ object CommitOutcome {
    * @param tries how many numbers were tried
    * @param put the commits that this client has put, by table; others may have put some
    * @param costs of its parts, in order
-   * @param behind why names are not made, of this entry or of earlier ones that it waits for
+   * @param behind why names are not made, by entry: this one, or earlier ones that it waits for
    */
   final case class Committed(
       entry: CommitEntry,
@@ -23,7 +23,7 @@ object CommitOutcome {
       tries: Int,
       put: Map[TableRef, Vector[LogCommit]],
       costs: Vector[StepCost],
-      behind: Vector[Throwable])
+      behind: Vector[(Long, Throwable)])
       extends CommitOutcome {
 
     /** The published versions of each written table, by its path. */

@@ -323,9 +323,11 @@ final class Snapshots private[commit] (
   private def pinned(
       at: ReadPoint,
       missing: Set[String]): Vector[Either[TableRef, SnapshotTable]] = {
-    val dropped = at.base.names.dropped.flatMap(_.table.path).toSet
+    val dropped = at.base.names.dropped.flatMap(_.table.path)
+    // Of a table with two names one may be left.
+    val nameless = dropped.toSet -- env.namesAt(dropped).keys
     val logs = at.base.logs.toVector
-      .filter { case (_, state) => state.mark.isDefined && !dropped(state.path) }
+      .filter { case (_, state) => state.mark.isDefined && !nameless(state.path) }
     env.inParallel(logs) { case (log, state) =>
       try {
         val pin = pins(at, state.path, notBelow = -1, reader = "")

@@ -26,7 +26,7 @@ private[storage] object S3Object {
         val client = s3a.getS3AInternals.getAmazonS3Client("Lakestep reads a file whole")
         retried(s3a, qualified) {
           Using.resource(client.getObject(request)) { content =>
-            val isLonger = content.response.contentLength > most
+            val isLonger = Option(content.response.contentLength).exists(_ > most)
             if (isLonger) content.abort()
             Option.unless(isLonger)(content.readAllBytes())
           }

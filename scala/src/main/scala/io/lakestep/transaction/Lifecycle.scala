@@ -13,13 +13,6 @@ import io.lakestep.commit.{
 }
 import io.lakestep.timeline.{AppliedBatch, BatchKey, Conflict, Labels}
 
-/** What COMMIT reports: no entry when the transaction wrote nothing. */
-final case class CommitReport(
-    transactionId: String,
-    entry: Option[Long],
-    tables: Int,
-    warnings: Vector[String] = Vector.empty)
-
 /** BEGIN, COMMIT and ROLLBACK of a session. With `Redo`, the only code that moves a transaction on. */
 object Lifecycle {
 
@@ -226,7 +219,7 @@ object Lifecycle {
         logged(AfterCommit(session, transaction, done)(alone))
         logged(SparkInternals.post(session, TransactionCommitted.of(transaction, done)))
         tell(TransactionEvent.Committed(done.entry, done.slots, done.tries, tookMs(), done.costs))
-        val warnings = done.behind.map(e => String.valueOf(e.getMessage)).distinct
+        val warnings = done.behind.map(CommitReport.warning).distinct
         CommitReport(transaction.id, Some(done.entry.number), done.entry.tables.size, warnings)
       case CommitOutcome.NothingToCommit =>
         Unpublished.discard(session, transaction)

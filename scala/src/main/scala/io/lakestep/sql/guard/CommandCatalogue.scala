@@ -89,6 +89,7 @@ object CommandCatalogue {
     "CreateDatabaseCommand",
     "DropDatabaseCommand",
     "RenameTable",
+    "SetTableLocation",
     "UnsetNamespacePropertiesCommand"
   )
 
