@@ -4,7 +4,7 @@ Clients of the protocol, without Spark, in one JVM: each does transactions over 
 after another without a pause. Requests take virtual time, which passes only while all clients wait,
 so the figures depend on the seed alone, not on the machine. What statements stage takes no time.
 A round is a minute of virtual time, with a seed of its own; in brackets stand the least and the
-most of all rounds. other_stores.py lets some of them do
+most of all rounds. other_stores.py lets some of the clients do
 the same on a real server.
 """
 

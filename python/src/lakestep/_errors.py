@@ -328,8 +328,7 @@ def install(*, connect: bool = False) -> None:
 
 
 def add_note(error: BaseException, note: str) -> None:
-    """Add a note, as ``add_note`` of Python 3.11 does."""
-    # BaseException.add_note is new in Python 3.11; the attribute is what it writes.
+    """Add a note, as ``BaseException.add_note`` does, which is new in Python 3.11."""
     notes: list[str] = getattr(error, "__notes__", [])
     error.__notes__ = [*notes, note]  # type: ignore[attr-defined]
 

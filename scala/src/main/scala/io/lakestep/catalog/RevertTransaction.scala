@@ -144,11 +144,8 @@ private[lakestep] object RevertTransaction {
       case ((state, others), c) if !id.contains(c.key.metastore) =>
         (state, others :+ s"${c.key} is of another metastore")
       case ((state, others), NameChange(key, before, after)) =>
-        val by = reverts.over(
-          key,
-          before.orElse(after).flatMap(_.path),
-          later
-        ).map(_.transaction.id).distinct
+        val path = before.orElse(after).flatMap(_.path)
+        val by = reverts.over(key, path, later).map(_.transaction.id).distinct
         key.name match {
           case _ if by.nonEmpty =>
             val now = key.name.fold(transaction.names.schema(base, key.schema).isDefined) { name =>

@@ -15,9 +15,9 @@ private[lakestep] trait OverlayObserver extends TransactionExecutionObserver
 /**
  * Refuses every Delta transaction that starts on a base table while the session has an open
  * Lakestep transaction, or may write in one alone, whichever way it came, every one on a table that only
- * transactions may write, and every one on an overlay that is not part of a statement of its transaction;
- * everything else goes to the observer that was there before. A transaction that is being published in the table is finished
- * first, as what it has put there may have to be taken back.
+ * transactions may write, and every one on an overlay that is not part of a statement of its
+ * transaction; everything else goes to the observer that was there before. A transaction that is being
+ * published in the table is finished first, as what it has put there may have to be taken back.
  */
 private[lakestep] final class BaseTransactionBackstop(
     private[lakestep] val inner: TransactionExecutionObserver,
