@@ -198,7 +198,7 @@ def test_a_driver_that_wakes_up_after_others_finished_reports_its_commit(
         session.sql("BEGIN", *lake.sql(LATER), "COMMIT")
         zombie.thaw()
         halts.go()
-        assert commit.result(TIMEOUT_S) == [[transaction, 1, 2]]
+        assert commit.result(TIMEOUT_S) == [[transaction, 1, 2, []]]
     later = [(1, "new"), (2, "later")]
     for path in lake.tables:
         assert lake.own_commits(path) == ["publish", "publish"]
