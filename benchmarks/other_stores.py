@@ -28,7 +28,7 @@ from hdfs import Hdfs
 from overhead import LAKESTEP, PLAIN, check_copies, make_tables
 from rich.progress import track
 from s3 import BUCKET
-from stores import ALLOW, WARM_UP, WORK, Work
+from stores import ALLOW, WORK, Work
 from versitygw import Gateways
 
 COMPARED = [work for work in WORK if work.is_compared]
@@ -120,13 +120,13 @@ def _measured(
     requests: dict[str, list[int]] = {kind: [] for kind in drivers}
     for kind, driver in drivers.items():
         make_tables(driver, places[kind].uri, work.tables)
-    for number in track(range(WARM_UP + rounds), work.name, transient=True):
+    for number in track(range(work.warm_up + rounds), work.name, transient=True):
         for kind in chance.sample(list(drivers), len(drivers)):
             statements = work.whole(work.body(number), kind)
             before = places[kind].count(drivers[kind])
             took = drivers[kind].call("timed", statements=statements)
             drivers[kind].call("flush")
-            if number >= WARM_UP:
+            if number >= work.warm_up:
                 seconds[kind].append(sum(took))
                 requests[kind].append(places[kind].count(drivers[kind]) - before)
     check_copies(list(drivers.values()), work.tables)

@@ -31,7 +31,6 @@ from rich.progress import track
 from s3 import BUCKET, S3, Request, depth
 from scenarios import SMALL, THREE, eight
 
-WARM_UP = 2
 ALLOW = {"spark.lakestep.foreignWriters": "allow"}
 
 
@@ -40,7 +39,7 @@ class Work:
     """Statements of a round; with Lakestep between `begin` and `end`, where there are such.
 
     Where the statements have `names` each has a row of its own. Work that does not end like plain
-    Delta's is not compared with it.
+    Delta's is not compared with it. The first `warm_up` rounds are not counted.
     """
 
     name: str
@@ -50,6 +49,7 @@ class Work:
     begin: str | None = "BEGIN"
     end: str | None = "COMMIT"
     is_compared: bool = True
+    warm_up: int = 2
 
     def whole(self, body: Sequence[str], kind: str) -> list[str]:
         """Return statements of the body, or their names, with those around them."""
@@ -67,7 +67,7 @@ def _outside(number: int) -> list[str]:
 
 
 WORK = (
-    Work(THREE.name, THREE.tables, THREE.body, STEPS),
+    Work(THREE.name, THREE.tables, THREE.body, STEPS, warm_up=THREE.warm_up),
     Work("8 single-row INSERTs into 8 tables", {f"one{i}": SMALL for i in range(8)}, eight),
     Work(
         "an INSERT, another one, a SELECT, ROLLBACK",
@@ -137,11 +137,11 @@ def _measured(
     taken: dict[str, list[list[Taken]]] = {name: [] for name in drivers}
     for index, driver in enumerate(drivers.values()):
         make_tables(driver, f"s3a://{BUCKET}/{index}", work.tables)
-    for number in track(range(WARM_UP + rounds), work.name, transient=True):
+    for number in track(range(work.warm_up + rounds), work.name, transient=True):
         for name in chance.sample(list(drivers), len(drivers)):
             statements = work.whole(work.body(number), name)
             found = [_timed(server, drivers[name], statement) for statement in statements]
-            if number >= WARM_UP:
+            if number >= work.warm_up:
                 taken[name].append(found)
     if work.is_compared:
         check_copies(list(drivers.values()), work.tables)

@@ -100,6 +100,49 @@ def test_after_a_kill_every_table_has_the_change_or_none_has(
     check(lake, [AFTER if happens else BEFORE] * tables, session, plain)
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param("beforeCleanUp:1", marks=LONG),
+        "beforeChecksums:1",
+        *(pytest.param(s, marks=LONG) for s in ("beforeChecksums:2", "checksumsPut:2")),
+        "checksumsPut:1",
+    ],
+)
+def test_a_driver_killed_once_its_commit_has_returned_leaves_nothing_wrong(
+    drivers, plain, tmp_path, step
+):
+    victim, survivor = drivers(2, spare=True)
+    lake = Lake(tmp_path, 2)
+    with victim.halts(step) as halts:
+        _, commit = start_transaction(victim, lake)
+        assert halts.reached() == step
+        [[_, entry, tables, _]] = commit.result(TIMEOUT_S)
+        victim.kill()
+    assert (entry, tables) == (1, 2)
+    found = [version_checksums(path) for path in lake.tables]
+    assert len([versions for versions in found if 2 in versions]) in PUT[step]
+    session = survivor.session(lake.root)
+    check(lake, [AFTER] * 2, session, plain)
+    # Behind a version without one, too, the next COMMIT puts them again.
+    assert all(3 in version_checksums(path) for path in lake.tables)
+
+
+# Of how many of two tables the checksum is there; a thread each may be on its way.
+PUT = {
+    "beforeCleanUp:1": {0, 1, 2},
+    "beforeChecksums:1": {0, 1},
+    "beforeChecksums:2": {0, 1},
+    "checksumsPut:1": {1, 2},
+    "checksumsPut:2": {2},
+}
+
+
+def version_checksums(path):
+    log = Path(path.removeprefix("file:"), "_delta_log")
+    return {int(file.stem) for file in log.glob("[0-9]*.crc")}
+
+
 @pytest.mark.parametrize(("tables", "step"), conflict_kill_points())
 def test_after_a_kill_in_a_rollback_no_table_has_the_change(drivers, plain, tmp_path, tables, step):
     victim, survivor = drivers(2, spare=True)

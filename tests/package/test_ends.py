@@ -110,6 +110,26 @@ spark.sql("BEGIN; INSERT INTO one VALUES (2); INSERT INTO two VALUES (2); COMMIT
 assert [spark.table(name).count() for name in names] == [n + 1 for n in again]
 """
 
+LEFT = """
+import contextlib
+
+client = spark.cloneSession()
+halted = threading.Thread(target=(folder / "at").read_text)
+halted.start()
+with lakestep.transaction(client):
+    for name in names:
+        client.sql(f"INSERT INTO {name} VALUES (1)")
+halted.join()
+with contextlib.suppress(Exception):
+    client.client.release_session()
+(folder / "go").write_text("\\n")
+assert (folder / "at").read_text().strip() == "checksumsPut:2"
+for name in names:
+    checksums = sorted((folder / "warehouse" / name / "_delta_log").glob("[0-9]*.crc"))
+    assert [int(file.stem) for file in checksums] == [0, 1], checksums
+(folder / "go").write_text("\\n")
+"""
+
 INTERRUPTED = """
 of_spark = signal.getsignal(signal.SIGINT)
 interrupted = threading.Event()
@@ -207,6 +227,10 @@ def cut_off(folder, program, step, **more):
 @pytest.mark.parametrize("step", ["beforeOrder:1", "published:1"])
 def test_the_commit_of_a_session_of_connect_that_is_cut_off_goes_on(tmp_path, step):
     cut_off(tmp_path, CUT_OFF, step, SPARK_API_MODE="connect")
+
+
+def test_what_follows_a_commit_is_done_once_its_session_of_connect_has_ended(tmp_path):
+    cut_off(tmp_path, LEFT, "beforeChecksums:1,checksumsPut:2", SPARK_API_MODE="connect")
 
 
 @pytest.mark.parametrize("step", ["beforeOrder:1", "published:1"])

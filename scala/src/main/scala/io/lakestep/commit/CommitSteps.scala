@@ -60,6 +60,10 @@ trait CommitSteps {
 
   /** After the end: staged files and the REQUESTED file are about to go. */
   def beforeCleanUp(transaction: String): Unit = ()
+
+  /** After COMMIT, for which it does not wait: the checksums of a table are about to be put, and were. */
+  def beforeChecksums(tablePath: TableRef): Unit = ()
+  def checksumsPut(tablePath: TableRef): Unit = ()
 }
 
 object CommitSteps {

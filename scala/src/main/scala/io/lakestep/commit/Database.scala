@@ -24,7 +24,7 @@ final class Database private[lakestep] (
     vectors: DeletionVectors,
     clock: Clock,
     ids: Ids,
-    observer: CommitSteps,
+    private[lakestep] val observer: CommitSteps,
     options: DatabaseOptions,
     safeguards: Safeguards) {
 

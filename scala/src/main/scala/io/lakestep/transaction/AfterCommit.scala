@@ -60,6 +60,7 @@ private[transaction] object AfterCommit {
       transaction: Transaction,
       tables: Seq[Published]): Unit = {
     val stores = Databases.quickStores(session, transaction.database)
+    val observer = transaction.database.observer
     val id = transaction.id
     for (Published(table, versions, put) <- tables) {
       val (ref, base) = (table.ref, table.base)
@@ -67,14 +68,26 @@ private[transaction] object AfterCommit {
         Databases.background.inOrder(ref, isAwaited)(work)
       val work =
         DeltaHousekeeping.checksums(session, stores, base, table.snapshot, id, versions, put)
+      def slow(): Unit = {
+        work.slow()
+        observer.checksumsPut(ref)
+      }
       work.quick match {
-        case None => after(isAwaited = false)(work.slow())
+        case None =>
+          after(isAwaited = false) {
+            observer.beforeChecksums(ref)
+            slow()
+          }
         case Some(quick) =>
           val isPut = new AtomicBoolean
-          after(isAwaited = true)(isPut.set(quick()))
+          after(isAwaited = true) {
+            observer.beforeChecksums(ref)
+            isPut.set(quick())
+            if (isPut.get) observer.checksumsPut(ref)
+          }
           // Not awaited: whoever waits for the checksum may hold the log that this reads.
           after(isAwaited = false) {
-            if (!isPut.get) work.slow()
+            if (!isPut.get) slow()
             // Where a request costs next to nothing, this takes more from who goes on than it gives.
             if (!StoreKind.of(base).contains(StoreKind.Local))
               DeltaHousekeeping.learn(session, base)

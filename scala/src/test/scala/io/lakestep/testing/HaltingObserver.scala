@@ -62,6 +62,8 @@ final class HaltingObserver extends CommitSteps {
   override def cutPut(tablePath: TableRef): Unit = reached("cutPut")
   override def logCopied(tablePath: TableRef): Unit = reached("logCopied")
   override def beforeCleanUp(transaction: String): Unit = reached("beforeCleanUp")
+  override def beforeChecksums(tablePath: TableRef): Unit = reached("beforeChecksums")
+  override def checksumsPut(tablePath: TableRef): Unit = reached("checksumsPut")
 }
 
 /**
