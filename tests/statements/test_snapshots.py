@@ -317,15 +317,25 @@ def test_who_reads_rows_that_a_deletion_vector_deleted_is_told(spark, table, alo
     assert spark.sql(f"SELECT * FROM lakestep_held('{name}')").collect() == []
 
 
+@pytest.mark.parametrize("outside", [False, True])
 @pytest.mark.parametrize("holder", ["transaction", "undo", "nobody"])
-def test_log_clean_ups_leave_what_is_needed(spark, other_session, table, alone, holder):
+def test_log_clean_ups_leave_what_is_needed(spark, other_session, table, alone, holder, outside):
+    """Those of transactions, and of statements outside on a table that is open."""
     name = table("snap_log")
     log = folder(spark, name) / "_delta_log"
     spark.sql(
         f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.logRetentionDuration' = 'interval 0 hours', "
-        "'delta.deletedFileRetentionDuration' = 'interval 0 hours', "
-        "'delta.checkpointInterval' = '2', 'lakestep.foreignWriters' = 'forbid')"
+        "'delta.deletedFileRetentionDuration' = 'interval 0 hours', 'delta.checkpointInterval' = "
+        f"'2', 'lakestep.foreignWriters' = '{'allow' if outside else 'forbid'}')"
     )
+
+    def insert(number, text):
+        statement = f"INSERT INTO {name} VALUES ({number}, '{text}')"
+        if outside:
+            spark.sql(statement)
+        else:
+            write(spark, statement)
+
     for number in range(3, 7):
         entry = write(spark, f"INSERT INTO {name} VALUES ({number}, 'before')")
 
@@ -342,11 +352,13 @@ def test_log_clean_ups_leave_what_is_needed(spark, other_session, table, alone, 
     if holder == "undo":
         # Since half a day after that version, which is read then: its checkpoint is older.
         spark.conf.set("spark.lakestep.undo.retainHours", str(24 * (40 - int(began)) - 12))
-    for number in range(7, 12):
-        write(spark, f"INSERT INTO {name} VALUES ({number}, 'after')")
+    # What comes before it belongs to the version of before.
+    write(spark, f"INSERT INTO {name} VALUES (7, 'after')")
+    for number in range(8, 12):
+        insert(number, "after")
     grow_old()
     for number in range(12, 14):
-        write(spark, f"INSERT INTO {name} VALUES ({number}, 'later')")
+        insert(number, "later")
     first = min(file.name[:20] for file in log.glob("0*.json"))
     assert (first <= began) == (holder != "nobody")
     assert int(first) > 0, "what nobody needs goes"

@@ -50,7 +50,8 @@ object SessionHooks {
       Transactions.isOpen,
       Transactions.isRequired,
       (session, table) => Autocommit.beforeWrite(session, Seq(table)),
-      Autocommit.committed
+      Autocommit.committed,
+      Autocommit.needs
     )
     if (listsDelta) {
       ExtensionOrder.injectOutermostParser(extensions, parser)

@@ -288,8 +288,8 @@ final class Snapshots private[commit] (
    *
    * @param own the transaction that asks
    */
-  def oldestNeeded(table: TableRef, own: String): Option[Long] =
-    logOf(table).toVector.flatMap(holders(_, table, Some(own)))
+  def oldestNeeded(table: TableRef, own: Option[String]): Option[Long] =
+    logOf(table).toVector.flatMap(holders(_, table, own))
       .filterNot(_.snapshot.exists(kept(table, _).isDefined)).flatMap(_.version).minOption
 
   /** The version that an open transaction reads, or would. */

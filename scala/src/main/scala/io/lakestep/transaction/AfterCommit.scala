@@ -8,7 +8,6 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.lakestep.{
   AutoCompaction, CatalogUpdate, DeltaHousekeeping, SparkInternals
 }
-import io.lakestep.LakestepConf
 import io.lakestep.commit.CommitOutcome
 import io.lakestep.log.LogCommit
 import io.lakestep.storage.StoreKind
@@ -102,7 +101,6 @@ private[transaction] object AfterCommit {
       tables: Seq[Published]): Unit = {
     def keep(files: Seq[Path]): Unit =
       transaction.database.keep(files.map(_.toUri.toString): _*)
-    val undoMs = LakestepConf.undoMs(session.conf.getOption)
     for (t <- tables; interval <- t.table.checkpointInterval)
       DeltaHousekeeping.checkpoint(
         session,
@@ -110,8 +108,7 @@ private[transaction] object AfterCommit {
         t.versions,
         interval,
         keep,
-        undoMs,
-        transaction.database.snapshots.oldestNeeded(t.table.ref, transaction.id)
+        Autocommit.needs(session, transaction.database, t.table.ref, Some(transaction.id))
       )
   }
 

@@ -10,9 +10,9 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 
-import org.apache.spark.sql.delta.lakestep.DeltaFence
-import io.lakestep.LakestepException
-import io.lakestep.commit.ReadNames
+import org.apache.spark.sql.delta.lakestep.{DeltaFence, LogCleanup}
+import io.lakestep.{LakestepConf, LakestepException}
+import io.lakestep.commit.{Database, ReadNames}
 import io.lakestep.log.TableRef
 import io.lakestep.timeline.NameKey
 import io.lakestep.storage.{CanonicalPath, HadoopStores, LocalStore}
@@ -99,6 +99,24 @@ object Autocommit {
   /** After a statement of the session has committed to a table. */
   def committed(session: SparkSession, table: Path, version: Long): Unit =
     Transactions.saw(session, Seq(ref(table, session.sessionState.newHadoopConf()) -> version))
+
+  /** What a clean-up of the log has to leave after that, if a transaction has written the table. */
+  def needs(session: SparkSession, table: Path): Option[LogCleanup.Needs] = {
+    val conf = session.sessionState.newHadoopConf()
+    Some(ref(table, conf)).filter(isBound(_, conf))
+      .map(needs(session, Databases.of(session), _, own = None))
+  }
+
+  /** @param own the transaction that asks, which needs nothing any more */
+  private[transaction] def needs(
+      session: SparkSession,
+      database: Database,
+      table: TableRef,
+      own: Option[String]): LogCleanup.Needs =
+    LogCleanup.Needs(
+      LakestepConf.undoMs(session.conf.getOption),
+      () => database.snapshots.oldestNeeded(table, own)
+    )
 
   /**
    * Whether the table takes no commits but those of transactions. Where that is unknown Delta's

@@ -40,7 +40,7 @@ class DurableCheckpointTest extends AnyFunSuite with OverlaySession {
           assert(files.forall(f => new File(f.toUri.getPath).length > 0))
           kept = files
         }
-      )(LogCleanup(anew, anew.update(), None, None))
+      )(LogCleanup(anew, anew.update(), LogCleanup.Needs(None, () => None)))
       assert(kept.exists(_.getName.startsWith("00000000000000000003.checkpoint")))
       assert(kept.exists(_.getParent.getName == "_sidecars") == (policy == "v2"))
       assert(!commit(0).exists)

@@ -5,7 +5,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.{
   CommittedTransaction, OptimisticTransaction, TransactionExecutionObserver
 }
-import org.apache.spark.sql.delta.hooks.PostCommitHook
+import org.apache.spark.sql.delta.hooks.{CheckpointHook, PostCommitHook}
 
 import io.lakestep.Errors
 
@@ -24,7 +24,8 @@ private[lakestep] final class BaseTransactionBackstop(
     isInTransaction: SparkSession => Boolean,
     isRequired: SparkSession => Boolean,
     finish: (SparkSession, Path) => Boolean,
-    committed: (SparkSession, Path, Long) => Unit)
+    committed: (SparkSession, Path, Long) => Unit,
+    needs: (SparkSession, Path) => Option[LogCleanup.Needs])
     extends TransactionExecutionObserver {
 
   override def startingTransaction(f: => OptimisticTransaction): OptimisticTransaction =
@@ -64,6 +65,8 @@ private[lakestep] final class BaseTransactionBackstop(
         override def run(spark: SparkSession, done: CommittedTransaction): Unit =
           committed(client, done.deltaLog.dataPath, done.committedVersion)
       })
+      transaction.unregisterPostCommitHooksWhere(_ == CheckpointHook)
+      transaction.registerPostCommitHook(new OutsideCheckpoint(needs(client, _)))
     }
     transaction
   }
@@ -110,6 +113,7 @@ object BaseTransactionBackstop {
   @volatile private var isRequired: SparkSession => Boolean = _ => false
   @volatile private var finish: (SparkSession, Path) => Boolean = (_, _) => false
   @volatile private var committed: (SparkSession, Path, Long) => Unit = (_, _, _) => ()
+  @volatile private var needs: (SparkSession, Path) => Option[LogCleanup.Needs] = (_, _) => None
 
   /**
    * Idempotent. What is given last counts; it must be thread-safe.
@@ -117,21 +121,25 @@ object BaseTransactionBackstop {
    * @param required whether a session without a transaction may write nothing
    * @param finishing finishes the transactions that are being published in a table, if there are any
    * @param noting told of each version that a session has committed to a base table
+   * @param keeping what the clean-up of the log after that has to leave, if that is to be asked
    */
   def install(
       predicate: SparkSession => Boolean,
       required: SparkSession => Boolean,
       finishing: (SparkSession, Path) => Boolean,
-      noting: (SparkSession, Path, Long) => Unit = (_, _, _) => ()): Unit = synchronized {
-    isInTransaction = predicate
-    isRequired = required
-    finish = finishing
-    committed = noting
-    current match {
-      case _: OnEveryThread =>
-      case delta => replace(new OnEveryThread(delta))
+      noting: (SparkSession, Path, Long) => Unit = (_, _, _) => (),
+      keeping: (SparkSession, Path) => Option[LogCleanup.Needs] = (_, _) => None): Unit =
+    synchronized {
+      isInTransaction = predicate
+      isRequired = required
+      finish = finishing
+      committed = noting
+      needs = keeping
+      current match {
+        case _: OnEveryThread =>
+        case delta => replace(new OnEveryThread(delta))
+      }
     }
-  }
 
   /** Puts Delta's own ThreadLocal back. */
   private[lakestep] def uninstall(): Unit = synchronized {
@@ -161,7 +169,8 @@ object BaseTransactionBackstop {
         session => isInTransaction(session),
         session => isRequired(session),
         (session, table) => finish(session, table),
-        (session, table, version) => committed(session, table, version)
+        (session, table, version) => committed(session, table, version),
+        (session, table) => needs(session, table)
       )
 
     override def set(observer: Observer): Unit = delta.set(observer match {

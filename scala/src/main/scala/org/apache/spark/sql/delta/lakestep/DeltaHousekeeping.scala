@@ -99,8 +99,7 @@ object DeltaHousekeeping extends Logging {
    * which each transaction makes two versions could go without for ever.
    *
    * @param keep makes files durable
-   * @param undoMs as of `LogCleanup`
-   * @param needed as of `LogCleanup`
+   * @param needs what the clean-up of the log that follows has to leave
    */
   def checkpoint(
       session: SparkSession,
@@ -108,14 +107,13 @@ object DeltaHousekeeping extends Logging {
       versions: Seq[Long],
       checkpointInterval: Int,
       keep: Seq[Path] => Unit,
-      undoMs: Option[Long],
-      needed: => Option[Long]): Unit =
+      needs: LogCleanup.Needs): Unit =
     versions.find(version => version > 0 && version % checkpointInterval == 0).foreach { version =>
       logged(s"No checkpoint of $table at version $version") {
         val log = DeltaLog.forTable(session, table)
         val snapshot = log.update()
         DurableCheckpoint.write(session, log, snapshot, keep) {
-          LogCleanup(log, snapshot, undoMs, needed)
+          LogCleanup(log, snapshot, needs)
         }
         PublishedChecksums.writeMissing(session, snapshot)
       }

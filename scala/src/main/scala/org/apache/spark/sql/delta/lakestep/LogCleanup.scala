@@ -12,14 +12,14 @@ object LogCleanup {
   private val MarginMs = 60000L
 
   /**
+   * What has to stay.
+   *
    * @param undoMs what the table was like since then can be read, if it is given
-   * @param needed the oldest version that is read, if any is; asked for only where something is to go
+   * @param oldest the oldest version that is read, if any is; asked for only where something is to go
    */
-  def apply(
-      log: DeltaLog,
-      snapshot: Snapshot,
-      undoMs: Option[Long],
-      needed: => Option[Long]): Unit = {
+  final case class Needs(undoMs: Option[Long], oldest: () => Option[Long])
+
+  def apply(log: DeltaLog, snapshot: Snapshot, needs: Needs): Unit = {
     val metadata = snapshot.metadata
     val retainMs = log.deltaRetentionMillis(metadata)
     if (log.enableExpiredLogCleanup(metadata)) {
@@ -27,7 +27,8 @@ object LogCleanup {
       val now = log.clock.getTimeMillis()
       def clean(ms: Long): Unit =
         log.cleanUpExpiredLogs(snapshot, deltaRetentionMillisOpt = Some(ms))
-      def oldest = (undoMs.map(ms => versionAt(files, now - ms)) ++ needed).minOption
+      def oldest =
+        (needs.undoMs.map(ms => versionAt(files, now - ms)) ++ needs.oldest()).minOption
       if (files.exists(_.getModificationTime < now - retainMs)) oldest match {
         case None => clean(retainMs)
         case Some(version) =>
