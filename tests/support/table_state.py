@@ -68,7 +68,7 @@ def state(spark, path, since):
     if properties.get("delta.enableRowTracking") == "true":
         found["row_ids"] = shown(
             spark.sql(
-                f"SELECT id, _metadata.row_id, least(_metadata.row_commit_version, {since + 1})"
+                f"SELECT *, _metadata.row_id, least(_metadata.row_commit_version, {since + 1})"
                 f" FROM delta.`{path}`"
             )
         )
