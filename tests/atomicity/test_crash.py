@@ -14,6 +14,7 @@ FOREIGN = [(2, "old")]
 LATER = "UPDATE {} SET v = 'later' WHERE id = 2"
 
 LONG = pytest.mark.long
+pytestmark = pytest.mark.sliced(2)
 
 
 def rollback_steps(tables):
@@ -103,10 +104,11 @@ def test_after_a_kill_every_table_has_the_change_or_none_has(
 @pytest.mark.parametrize(
     "step",
     [
-        pytest.param("beforeCleanUp:1", marks=LONG),
         "beforeChecksums:1",
-        *(pytest.param(s, marks=LONG) for s in ("beforeChecksums:2", "checksumsPut:2")),
-        "checksumsPut:1",
+        *(
+            pytest.param(step, marks=LONG)
+            for step in ("beforeCleanUp:1", "beforeChecksums:2", "checksumsPut:1", "checksumsPut:2")
+        ),
     ],
 )
 def test_a_driver_killed_once_its_commit_has_returned_leaves_nothing_wrong(

@@ -2,6 +2,7 @@
 
 import os
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
@@ -327,6 +328,41 @@ def test_a_log_that_was_cut_is_not_read_as_of_today(spark, table, other):
         spark.sql("CREATE SNAPSHOT past_keeper")
         assert "snapshot past_keeper has it as it was in version" in why()
         spark.sql("DROP SNAPSHOT past_keeper")
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_a_data_file_that_is_gone_is_told(spark, table, adaptive):
+    spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+    name, other = table("past_lost"), table("past_lost_other")
+    entry = write(spark, f"INSERT INTO {name} VALUES (3, 'c')", f"DELETE FROM {other} WHERE id = 1")
+    file = next(iter(spark.sql(f"SELECT _metadata.file_path FROM {name} WHERE id = 3").first()))
+    write(spark, f"DELETE FROM {name} WHERE id = 3")
+    version = spark.sql(f"DESCRIBE HISTORY {name}").first()["version"] - 1
+    Path(file.removeprefix("file:")).unlink()
+    assert rows(spark, name) == [(1, "a"), (2, "b")]
+    past = f"SELECT * FROM {name} VERSION AS OF 'db:{entry}'"
+    joined = f"{past} JOIN {other} VERSION AS OF 'db:{entry}' USING (id)"
+
+    def why(query):
+        with refused("LAKESTEP_DATA_FILE_GONE", "58P01") as raised:
+            spark.sql(query).collect()
+        text = str(raised.value)
+        of_table = f"which version {version} of table file:{folder(spark, name)} needs"
+        assert file in text and of_table in text, text
+        return text
+
+    for query in (past, joined, f"SELECT sum(id) FROM ({past})"):
+        assert "a named snapshot of that version would have kept it" in why(query)
+    spark.sql(f"BEGIN AS OF VERSION {entry}")
+    why(f"SELECT * FROM {name}")
+    assert rows(spark, other) == [(2, "b")]
+    rollback(spark)
+    spark.sql("CREATE SNAPSHOT past_lost_keeper")
+    assert "snapshot past_lost_keeper has it as it was in version" in why(past)
+    spark.sql("DROP SNAPSHOT past_lost_keeper")
+    # A version of Delta's own is explained, too.
+    why(f"SELECT * FROM {name} VERSION AS OF {version}")
+    spark.conf.unset("spark.sql.adaptive.enabled")
 
 
 def test_the_time_of_a_commit_is_the_one_that_it_holds(spark, table):

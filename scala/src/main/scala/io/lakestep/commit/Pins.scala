@@ -132,13 +132,8 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
     }
   }
 
-  /** A snapshot that kept a table at about that time, or would have. */
   private def keeper(at: ReadPoint, path: TableRef): String =
-    timeline.snapshots.all().filter(s => !s.isHold && s.table(path).isDefined)
-      .minByOption(s => (s.entry - at.entry).abs)
-      .fold("a named snapshot of that version would have kept it") { s =>
-        s"snapshot ${s.name} has it as it was in version ${s.entry}"
-      }
+    timeline.snapshots.keeper(path)((snapshot, _) => snapshot.entry - at.entry)
 
   private def notThere(at: ReadPoint, path: TableRef, reason: String): Throwable = Errors(
     "LAKESTEP_NOT_THERE_AS_OF",

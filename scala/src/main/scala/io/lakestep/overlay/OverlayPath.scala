@@ -130,7 +130,7 @@ object OverlayPath {
    * As `parse`; nothing where the path stops above a base path, or is none of ours. Delta looks
    * for a `_delta_log` in every folder upwards, which must not be taken for an authority.
    */
-  private[overlay] def find(path: Path): Option[OverlayPath] = {
+  private[lakestep] def find(path: Path): Option[OverlayPath] = {
     val uri = path.toUri
     if (!isOverlay(path)) None
     else

@@ -1,6 +1,7 @@
 package io.lakestep.timeline
 
 import io.lakestep.Json
+import io.lakestep.log.TableRef
 import io.lakestep.storage.{ObjectStore, PutOutcome}
 
 /**
@@ -29,6 +30,19 @@ final class NamedSnapshots private[timeline] (
   /** Those that are not dropped, in the order of their names. */
   def all(): Vector[NamedSnapshot] =
     atOnce(newest("").values.toVector.filterNot(_.isDropped))(read).sortBy(_.name)
+
+  /**
+   * What to tell about a table that cannot be read at a point of the past: the snapshot that has it as it
+   * was near there, or would have.
+   *
+   * @param distance how far a snapshot, with what it holds of the table, is from there
+   */
+  def keeper(table: TableRef)(distance: (NamedSnapshot, SnapshotTable) => Long): String = {
+    val held = for (s <- all() if !s.isHold; t <- s.table(table)) yield s -> distance(s, t).abs
+    held.minByOption(_._2).fold("a named snapshot of that version would have kept it") {
+      case (s, _) => s"snapshot ${s.name} has it as it was in version ${s.entry}"
+    }
+  }
 
   /** The one of that name, unless it is dropped. */
   def find(name: String): Option[NamedSnapshot] = newestOf(name).filterNot(_.isDropped).map(read)

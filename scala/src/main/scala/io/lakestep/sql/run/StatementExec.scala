@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{CommandResult, LogicalPlan, 
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.classic
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
+import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
 import org.apache.spark.sql.execution.datasources.v2.V2CommandExec
 
 import org.apache.spark.sql.delta.lakestep.DeltaHousekeeping
@@ -79,7 +80,8 @@ private[sql] trait StatementRoot extends UnaryExecNode with ReadsTables {
 }
 
 /**
- * A query.
+ * A query. Of Spark's class for commands, as adaptive execution leaves one where it is and works below it: else
+ * what fails in a shuffle, or reads in one, would do so outside of this.
  *
  * @param reads what it reads of the transaction that was open when it was planned, if one was
  */
@@ -88,7 +90,8 @@ final case class StatementExec(
     tables: Set[Path],
     @transient client: SparkSession,
     @transient reads: Option[PlannedReads])
-    extends StatementRoot {
+    extends V2CommandExec
+    with StatementRoot {
 
   override protected def belonging(): Option[Transaction] = {
     val open = super.belonging()
@@ -106,12 +109,12 @@ final case class StatementExec(
   }
 
   /** @param lends whether rows are read after it has returned */
-  private def run[T](lends: Boolean)(query: SparkPlan => T): T =
-    checked().fold(query(child)) { transaction =>
+  private def reading[T](lends: Boolean)(query: SparkPlan => T): T =
+    checked().fold(LostFiles.explained(client, child)(query(child))) { transaction =>
       transaction.readers.during(lends) {
         // It may have ended before it knew of this reader.
         belonging()
-        try ShownPaths.inFailure(query(child))
+        try LostFiles.explained(client, child)(ShownPaths.inFailure(query(child)))
         catch {
           case NonFatal(failure) =>
             transaction.failure.failed(failure)
@@ -120,12 +123,13 @@ final case class StatementExec(
       }
     }
 
-  override def executeCollect(): Array[InternalRow] = run(lends = false)(_.executeCollect())
+  override def executeCollect(): Array[InternalRow] = reading(lends = false)(_.executeCollect())
   override def executeToIterator(): Iterator[InternalRow] =
-    run(lends = true)(_.executeToIterator())
-  override def executeTake(n: Int): Array[InternalRow] = run(lends = false)(_.executeTake(n))
-  override def executeTail(n: Int): Array[InternalRow] = run(lends = false)(_.executeTail(n))
-  override protected def doExecute(): RDD[InternalRow] = run(lends = true)(_.execute())
+    reading(lends = true)(_.executeToIterator())
+  override def executeTake(n: Int): Array[InternalRow] = reading(lends = false)(_.executeTake(n))
+  override def executeTail(n: Int): Array[InternalRow] = reading(lends = false)(_.executeTail(n))
+  override protected def doExecute(): RDD[InternalRow] = reading(lends = true)(_.execute())
+  override protected def run(): Seq[InternalRow] = executeCollect().toSeq
 
   override protected def withNewChildInternal(newChild: SparkPlan): StatementExec =
     copy(child = newChild)
@@ -166,6 +170,7 @@ final case class CommandStatementExec(
 final case class StatementStrategy(session: SparkSession) extends SparkStrategy {
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case ReturnAnswer(root) if isPlannedAgain(root) => atRoot(StatementTables.below(root))
     case ReturnAnswer(StatementTables(query, tables, scans)) =>
       Transactions.open(session).foreach(ReadSets.query(_, query, scans))
       planned(query)(queryOf(tables))
@@ -216,8 +221,15 @@ final case class StatementStrategy(session: SparkSession) extends SparkStrategy 
     StatementExec(_, tables, session, reads)
   }
 
-  private def planned(root: LogicalPlan)(statement: SparkPlan => SparkPlan): Seq[SparkPlan] = {
-    val planner = session.asInstanceOf[classic.SparkSession].sessionState.planner
-    planner.SpecialLimits(ReturnAnswer(root)).map(statement)
-  }
+  /** By adaptive execution, below the root that this has put there. */
+  private def isPlannedAgain(root: LogicalPlan): Boolean =
+    root.exists(_.isInstanceOf[LogicalQueryStage]) && StatementKinds.commands(root).isEmpty
+
+  private def planned(root: LogicalPlan)(statement: SparkPlan => SparkPlan): Seq[SparkPlan] =
+    atRoot(root).map(statement)
+
+  private def atRoot(root: LogicalPlan): Seq[SparkPlan] =
+    session.asInstanceOf[classic.SparkSession].sessionState.planner.SpecialLimits(ReturnAnswer(
+      root
+    ))
 }

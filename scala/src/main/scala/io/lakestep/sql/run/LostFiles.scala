@@ -1,0 +1,73 @@
+package io.lakestep.sql.run
+
+import scala.util.Try
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.SparkException
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.delta.files.{TahoeFileIndex, TahoeLogFileIndex}
+import org.apache.spark.sql.delta.stats.PreparedDeltaFileIndex
+import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
+import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanHelper
+
+import io.lakestep.Errors
+import io.lakestep.overlay.OverlayPath
+import io.lakestep.transaction.{BasePath, Databases}
+
+/**
+ * A data file that a query of an older version needs, and that is gone: which table and version that is, and
+ * which snapshot keeps it. Spark's own error tells to refresh the table, which helps nobody here.
+ *
+ * What is read once the plan has been executed (`toPandas`, a write of another format) gets Spark's error.
+ */
+private[run] object LostFiles extends AdaptiveSparkPlanHelper {
+
+  /** @param plan what is executed */
+  def explained[A](session: SparkSession, plan: SparkPlan)(work: => A): A =
+    try work
+    catch {
+      case lost: SparkException if lost.getCondition == "FAILED_READ_FILE.FILE_NOT_EXIST" =>
+        throw Try(explanation(session, plan, lost)).toOption.flatten.getOrElse(lost)
+    }
+
+  private def explanation(
+      session: SparkSession,
+      plan: SparkPlan,
+      lost: SparkException): Option[Throwable] = {
+    val file = base(new Path(lost.getMessageParameters.get("path")))
+    for ((table, version) <- scans(plan).find(scan => isBelow(file, scan._1))) yield {
+      val ref = BasePath.ref(table)
+      val snapshots = Databases.of(session).timeline.snapshots
+      Errors.caused(
+        "LAKESTEP_DATA_FILE_GONE",
+        lost,
+        "file" -> file.toString,
+        "table" -> table.toString,
+        "version" -> version.toString,
+        "reason" -> snapshots.keeper(ref)((_, held) => held.version - version)
+      )
+    }
+  }
+
+  /** Tables that are read at a version of the past or inside a transaction, and that version. */
+  private def scans(plan: SparkPlan): Seq[(Path, Long)] =
+    collectWithSubqueries(plan) {
+      case scan: FileSourceScanExec =>
+        scan.relation.location match {
+          case index: TahoeFileIndex => versionOf(index).map(base(index.path) -> _)
+          case _ => None
+        }
+    }.flatten
+
+  private def versionOf(index: TahoeFileIndex): Option[Long] =
+    OverlayPath.find(index.path).map(_.chain.pin).orElse(index match {
+      case prepared: PreparedDeltaFileIndex => prepared.versionScanned
+      case log: TahoeLogFileIndex if log.isTimeTravelQuery => Some(log.getSnapshot.version)
+      case _ => None
+    })
+
+  private def base(path: Path): Path = OverlayPath.find(path).fold(path)(_.base)
+
+  private def isBelow(file: Path, table: Path): Boolean =
+    file.toUri.getPath.startsWith(table.toUri.getPath.stripSuffix("/") + "/")
+}
