@@ -132,7 +132,8 @@ def test_failing_statement_leaves_the_state_before_it_and_the_transaction_commit
     staged = files_on_disk.staged_commits(target.path)
     with pytest.raises(Exception) as raised:
         statement_kinds.KINDS[statement].fail(spark, target)
-    assert not condition_of(raised.value).startswith("LAKESTEP")
+    # Delta has errors without a condition.
+    assert not (condition_of(raised.value) or "").startswith("LAKESTEP")
     assert table_state.view(spark, target.sql) == before
     assert files_on_disk.staged_commits(target.path) == staged
     files_on_disk.assert_log_untouched(target.path, files)
