@@ -15,6 +15,7 @@ import lakestep
 import statement_kinds
 import table_state
 from arena import head, read_by_delta_rs
+from three_rows import setting
 from transactions import begin, commit, condition_of, refused, rollback
 
 pytestmark = [
@@ -514,3 +515,38 @@ def test_conflict_fails_commit_and_every_statement_until_rollback(spark, arena):
     rollback(spark)
     assert 1 not in ids(spark, target.sql)
     assert ids(spark, other.sql) == untouched
+
+
+def plan_of(frame):
+    return frame._jdf.queryExecution().executedPlan().toString()
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_adaptive_execution_plans_queries_subqueries_and_cached_data(spark, tmp_path, inside):
+    path = f"{tmp_path}/adaptive"
+    spark.range(100).selectExpr("id", "id % 4 AS k").write.format("delta").save(path)
+    table = f"delta.`{path}`"
+    nested = f"SELECT k, sum(id) FROM {table} WHERE id > (SELECT avg(id) FROM {table}) GROUP BY k"
+    with setting(spark, "spark.sql.adaptive.enabled", "true"):
+        if inside:
+            begin(spark)
+            spark.sql(f"INSERT INTO {table} SELECT id, id % 4 FROM range(100, 200)")
+        found = spark.sql(nested)
+        plan = plan_of(found)
+        assert plan.startswith("Statement\n+- AdaptiveSparkPlan"), plan
+        # The subquery, too.
+        assert plan.count("AdaptiveSparkPlan") > 1, plan
+        rows = range(100, 200) if inside else range(50, 100)
+        expected = [(k, sum(i for i in rows if i % 4 == k)) for k in range(4)]
+        assert sorted(tuple(row) for row in found.collect()) == expected
+        cached = spark.table(table).repartition(3, "k").cache()
+        assert cached.count() == (200 if inside else 100)
+        grouped = cached.groupBy("k").count()
+        # It is partitioned by the key already.
+        above = plan_of(grouped).split("InMemoryRelation")[0]
+        assert "Exchange" not in above, above
+        counts = [(k, 50 if inside else 25) for k in range(4)]
+        assert sorted(tuple(row) for row in grouped.collect()) == counts
+        cached.unpersist()
+        if inside:
+            rollback(spark)

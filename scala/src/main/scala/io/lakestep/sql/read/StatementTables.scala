@@ -43,12 +43,6 @@ private[sql] trait ReadsTables extends SparkPlan {
 
 object StatementTables {
 
-  /** A plan without this node. */
-  private[sql] def below(plan: LogicalPlan): LogicalPlan = plan match {
-    case noted: StatementTables => noted.child
-    case other => other
-  }
-
   /** Not a version that was named, nor files that a command of Delta picked by its own condition. */
   def mayChange(index: TahoeFileIndex): Boolean = index match {
     case log: TahoeLogFileIndex => !log.isTimeTravelQuery

@@ -1,5 +1,7 @@
 package io.lakestep.sql.run
 
+import java.net.URI
+
 import scala.util.Try
 
 import org.apache.hadoop.fs.Path
@@ -12,6 +14,7 @@ import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanHelper
 
 import io.lakestep.Errors
 import io.lakestep.overlay.OverlayPath
+import io.lakestep.storage.CanonicalPath
 import io.lakestep.transaction.{BasePath, Databases}
 
 /**
@@ -34,9 +37,9 @@ private[run] object LostFiles extends AdaptiveSparkPlanHelper {
       session: SparkSession,
       plan: SparkPlan,
       lost: SparkException): Option[Throwable] = {
-    val file = base(new Path(lost.getMessageParameters.get("path")))
-    for ((table, version) <- scans(plan).find(scan => isBelow(file, scan._1))) yield {
-      val ref = BasePath.ref(table)
+    val file = base(new Path(new URI(lost.getMessageParameters.get("path"))))
+    for ((table, version) <- scans(plan, file).headOption) yield {
+      val ref = BasePath.ref(CanonicalPath(table, session.sessionState.newHadoopConf()))
       val snapshots = Databases.of(session).timeline.snapshots
       Errors.caused(
         "LAKESTEP_DATA_FILE_GONE",
@@ -49,15 +52,23 @@ private[run] object LostFiles extends AdaptiveSparkPlanHelper {
     }
   }
 
-  /** Tables that are read at a version of the past or inside a transaction, and that version. */
-  private def scans(plan: SparkPlan): Seq[(Path, Long)] =
+  /** Tables that are read at a version of the past or inside a transaction, where that has the file. */
+  private def scans(plan: SparkPlan, file: Path): Seq[(Path, Long)] =
     collectWithSubqueries(plan) {
       case scan: FileSourceScanExec =>
         scan.relation.location match {
-          case index: TahoeFileIndex => versionOf(index).map(base(index.path) -> _)
+          case index: TahoeFileIndex if has(index, file) =>
+            versionOf(index).map(base(index.path) -> _)
           case _ => None
         }
     }.flatten
+
+  /** The name of a data file is no other's. */
+  private def has(index: TahoeFileIndex, file: Path): Boolean = index match {
+    case prepared: PreparedDeltaFileIndex =>
+      prepared.preparedScan.files.exists(f => new Path(new URI(f.path)).getName == file.getName)
+    case _ => isBelow(file, base(index.path))
+  }
 
   private def versionOf(index: TahoeFileIndex): Option[Long] =
     OverlayPath.find(index.path).map(_.chain.pin).orElse(index match {
@@ -69,5 +80,5 @@ private[run] object LostFiles extends AdaptiveSparkPlanHelper {
   private def base(path: Path): Path = OverlayPath.find(path).fold(path)(_.base)
 
   private def isBelow(file: Path, table: Path): Boolean =
-    file.toUri.getPath.startsWith(table.toUri.getPath.stripSuffix("/") + "/")
+    file.toString.startsWith(table.toString.stripSuffix("/") + "/")
 }

@@ -37,7 +37,9 @@ private[lakestep] final class OutsideCheckpoint(needs: Path => Option[LogCleanup
             )
             val written = Checkpoints.writeCheckpoint(session, log, snapshot, done.catalogTable)
             log.writeLastCheckpointFile(log, written, LastCheckpointInfo.checksumEnabled(session))
-            LogCleanup(log, snapshot, needed)
+            DeltaHousekeeping.logged(s"The log of ${log.dataPath} was not cleaned up")(
+              LogCleanup(log, snapshot, needed)
+            )
           case _ => CheckpointHook.run(session, done)
         }
       }

@@ -79,19 +79,11 @@ private[sql] trait StatementRoot extends UnaryExecNode with ReadsTables {
     if (OverlayPath.isOverlay(path)) OverlayPath.parse(path).base.toString else path.toString
 }
 
-/**
- * A query. Of Spark's class for commands, as adaptive execution leaves one where it is and works below it: else
- * what fails in a shuffle, or reads in one, would do so outside of this.
- *
- * @param reads what it reads of the transaction that was open when it was planned, if one was
- */
-final case class StatementExec(
-    child: SparkPlan,
-    tables: Set[Path],
-    @transient client: SparkSession,
-    @transient reads: Option[PlannedReads])
-    extends V2CommandExec
-    with StatementRoot {
+/** A query. */
+private[sql] trait QueryRoot extends StatementRoot {
+
+  /** What it reads of the transaction that was open when it was planned, if one was. */
+  def reads: Option[PlannedReads]
 
   override protected def belonging(): Option[Transaction] = {
     val open = super.belonging()
@@ -129,9 +121,35 @@ final case class StatementExec(
   override def executeTake(n: Int): Array[InternalRow] = reading(lends = false)(_.executeTake(n))
   override def executeTail(n: Int): Array[InternalRow] = reading(lends = false)(_.executeTail(n))
   override protected def doExecute(): RDD[InternalRow] = reading(lends = true)(_.execute())
+}
+
+/** The query of a user. Of Spark's class for commands: adaptive execution works below it, not around it. */
+final case class UserQueryExec(
+    child: SparkPlan,
+    tables: Set[Path],
+    @transient client: SparkSession,
+    @transient reads: Option[PlannedReads])
+    extends V2CommandExec
+    with QueryRoot {
+
   override protected def run(): Seq[InternalRow] = executeCollect().toSeq
 
-  override protected def withNewChildInternal(newChild: SparkPlan): StatementExec =
+  override protected def withNewChildInternal(newChild: SparkPlan): UserQueryExec =
+    copy(child = newChild)
+}
+
+/**
+ * A subquery, data that is cached, and what is left of a query when adaptive execution plans it again:
+ * Spark looks for adaptive execution at the top of those.
+ */
+final case class InnerQueryExec(
+    child: SparkPlan,
+    tables: Set[Path],
+    @transient client: SparkSession,
+    @transient reads: Option[PlannedReads])
+    extends QueryRoot {
+
+  override protected def withNewChildInternal(newChild: SparkPlan): InnerQueryExec =
     copy(child = newChild)
 }
 
@@ -170,10 +188,11 @@ final case class CommandStatementExec(
 final case class StatementStrategy(session: SparkSession) extends SparkStrategy {
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case ReturnAnswer(root) if isPlannedAgain(root) => atRoot(StatementTables.below(root))
     case ReturnAnswer(StatementTables(query, tables, scans)) =>
       Transactions.open(session).foreach(ReadSets.query(_, query, scans))
-      planned(query)(queryOf(tables))
+      val isInner = InternalClones.contains(session) || isPlannedAgain(query)
+      planned(query)(if (isInner) innerOf(tables)
+      else UserQueryExec(_, tables, session, reads(tables)))
     case ReturnAnswer(root) =>
       root match {
         case _: TransactionCommand | _: CommandResult =>
@@ -209,27 +228,25 @@ final case class StatementStrategy(session: SparkSession) extends SparkStrategy 
     val tables = NoteStatementTables.of(root)
     val run = SparingVacuum.in(root)
     if (tables.isEmpty && !isStatement && (run eq root)) Nil
-    else if (commands.isEmpty) planned(root)(queryOf(tables))
+    else if (commands.isEmpty) planned(root)(innerOf(tables))
     else
       planned(run)(
         CommandStatementExec(_, tables, isStatement, session, StatementTag.redoable(root))
       )
   }
 
-  private def queryOf(tables: Set[Path]): SparkPlan => SparkPlan = {
-    val reads = Transactions.open(session).map(_.planned(tables))
-    StatementExec(_, tables, session, reads)
+  private def innerOf(tables: Set[Path]): SparkPlan => SparkPlan =
+    InnerQueryExec(_, tables, session, reads(tables))
+
+  private def reads(tables: Set[Path]): Option[PlannedReads] =
+    Transactions.open(session).map(_.planned(tables))
+
+  /** By adaptive execution, what is left of a query. */
+  private def isPlannedAgain(query: LogicalPlan): Boolean =
+    query.exists(_.isInstanceOf[LogicalQueryStage])
+
+  private def planned(root: LogicalPlan)(statement: SparkPlan => SparkPlan): Seq[SparkPlan] = {
+    val planner = session.asInstanceOf[classic.SparkSession].sessionState.planner
+    planner.SpecialLimits(ReturnAnswer(root)).map(statement)
   }
-
-  /** By adaptive execution, below the root that this has put there. */
-  private def isPlannedAgain(root: LogicalPlan): Boolean =
-    root.exists(_.isInstanceOf[LogicalQueryStage]) && StatementKinds.commands(root).isEmpty
-
-  private def planned(root: LogicalPlan)(statement: SparkPlan => SparkPlan): Seq[SparkPlan] =
-    atRoot(root).map(statement)
-
-  private def atRoot(root: LogicalPlan): Seq[SparkPlan] =
-    session.asInstanceOf[classic.SparkSession].sessionState.planner.SpecialLimits(ReturnAnswer(
-      root
-    ))
 }
