@@ -8,6 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 import lakestep
+from three_rows import setting
 from transactions import abandon, begin, commit, folder, new_session, refused, rollback, write
 
 pytestmark = [pytest.mark.usefixtures("no_transaction_left"), pytest.mark.sliced(6)]
@@ -330,9 +331,14 @@ def test_a_log_that_was_cut_is_not_read_as_of_today(spark, table, other):
         spark.sql("DROP SNAPSHOT past_keeper")
 
 
-@pytest.mark.parametrize("adaptive", ["true", "false"])
-def test_a_data_file_that_is_gone_is_told(spark, table, adaptive):
-    spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+@pytest.fixture(params=["true", "false"])
+def adaptive(spark, request):
+    with setting(spark, "spark.sql.adaptive.enabled", request.param):
+        yield
+
+
+@pytest.mark.usefixtures("adaptive")
+def test_a_data_file_that_is_gone_is_told(spark, table):
     name, other = table("past_lost"), table("past_lost_other")
     entry = write(spark, f"INSERT INTO {name} VALUES (3, 'c')", f"DELETE FROM {other} WHERE id = 1")
     file = next(iter(spark.sql(f"SELECT _metadata.file_path FROM {name} WHERE id = 3").first()))
@@ -362,7 +368,6 @@ def test_a_data_file_that_is_gone_is_told(spark, table, adaptive):
     spark.sql("DROP SNAPSHOT past_lost_keeper")
     # A version of Delta's own is explained, too.
     why(f"SELECT * FROM {name} VERSION AS OF {version}")
-    spark.conf.unset("spark.sql.adaptive.enabled")
 
 
 def test_the_time_of_a_commit_is_the_one_that_it_holds(spark, table):

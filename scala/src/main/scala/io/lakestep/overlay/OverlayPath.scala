@@ -97,6 +97,9 @@ object OverlayPath {
   def isOverlay(path: String): Boolean =
     path.regionMatches(true, 0, s"$Scheme:", 0, Scheme.length + 1)
 
+  /** The base path of an overlay path; any other path is its own. */
+  def baseOf(path: Path): Path = if (isOverlay(path)) parse(path).base else path
+
   /** Whether it is a state of a table that nobody changes, which belongs to no transaction. */
   def isFixed(path: Path): Boolean = find(path).exists(_.chain.isReadOnly)
 
@@ -130,7 +133,7 @@ object OverlayPath {
    * As `parse`; nothing where the path stops above a base path, or is none of ours. Delta looks
    * for a `_delta_log` in every folder upwards, which must not be taken for an authority.
    */
-  private[lakestep] def find(path: Path): Option[OverlayPath] = {
+  private[overlay] def find(path: Path): Option[OverlayPath] = {
     val uri = path.toUri
     if (!isOverlay(path)) None
     else

@@ -72,5 +72,5 @@ private[sql] object VersionsListing {
   }
 
   private def base(path: Path): Path =
-    if (OverlayPath.isOverlay(path)) OverlayPath.parse(path).base else path
+    OverlayPath.baseOf(path)
 }

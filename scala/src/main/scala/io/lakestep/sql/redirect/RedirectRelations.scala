@@ -62,7 +62,7 @@ final case class RedirectRelations(session: SparkSession) extends Rule[LogicalPl
     case None => leaf
     case Some((path, _)) if OverlayPath.isFixed(path) => leaf
     case Some((path, options)) =>
-      val base = if (OverlayPath.isOverlay(path)) OverlayPath.parse(path).base else path
+      val base = OverlayPath.baseOf(path)
       def conf = session.sessionState.newHadoopConfWithOptions(options)
       Transactions.open(session) match {
         case Some(transaction) if transaction.owns(path) => leaf

@@ -15,7 +15,7 @@ import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanHelper
 import io.lakestep.Errors
 import io.lakestep.overlay.OverlayPath
 import io.lakestep.storage.CanonicalPath
-import io.lakestep.transaction.{BasePath, Databases}
+import io.lakestep.transaction.{BasePath, Databases, Transactions}
 
 /**
  * A data file that a query of an older version needs, and that is gone: which table and version that is, and
@@ -37,8 +37,8 @@ private[run] object LostFiles extends AdaptiveSparkPlanHelper {
       session: SparkSession,
       plan: SparkPlan,
       lost: SparkException): Option[Throwable] = {
-    val file = base(new Path(new URI(lost.getMessageParameters.get("path"))))
-    for ((table, version) <- scans(plan, file).headOption) yield {
+    val file = OverlayPath.baseOf(new Path(new URI(lost.getMessageParameters.get("path"))))
+    for ((table, version) <- scans(session, plan, file).headOption) yield {
       val ref = BasePath.ref(CanonicalPath(table, session.sessionState.newHadoopConf()))
       val snapshots = Databases.of(session).timeline.snapshots
       Errors.caused(
@@ -52,13 +52,13 @@ private[run] object LostFiles extends AdaptiveSparkPlanHelper {
     }
   }
 
-  /** Tables that are read at a version of the past or inside a transaction, where that has the file. */
-  private def scans(plan: SparkPlan, file: Path): Seq[(Path, Long)] =
+  /** Tables that are read at a version that nobody changes any more, where that has the file. */
+  private def scans(session: SparkSession, plan: SparkPlan, file: Path): Seq[(Path, Long)] =
     collectWithSubqueries(plan) {
       case scan: FileSourceScanExec =>
         scan.relation.location match {
           case index: TahoeFileIndex if has(index, file) =>
-            versionOf(index).map(base(index.path) -> _)
+            versionOf(session, index).map(OverlayPath.baseOf(index.path) -> _)
           case _ => None
         }
     }.flatten
@@ -67,17 +67,17 @@ private[run] object LostFiles extends AdaptiveSparkPlanHelper {
   private def has(index: TahoeFileIndex, file: Path): Boolean = index match {
     case prepared: PreparedDeltaFileIndex =>
       prepared.preparedScan.files.exists(f => new Path(new URI(f.path)).getName == file.getName)
-    case _ => isBelow(file, base(index.path))
+    case _ => isBelow(file, OverlayPath.baseOf(index.path))
   }
 
-  private def versionOf(index: TahoeFileIndex): Option[Long] =
-    OverlayPath.find(index.path).map(_.chain.pin).orElse(index match {
-      case prepared: PreparedDeltaFileIndex => prepared.versionScanned
-      case log: TahoeLogFileIndex if log.isTimeTravelQuery => Some(log.getSnapshot.version)
-      case _ => None
-    })
-
-  private def base(path: Path): Path = OverlayPath.find(path).fold(path)(_.base)
+  private def versionOf(session: SparkSession, index: TahoeFileIndex): Option[Long] = index match {
+    // What a transaction has staged is of no version yet.
+    case _ if OverlayPath.isOverlay(index.path) =>
+      Option.when(Transactions.isReadOnly(session))(OverlayPath.parse(index.path).chain.pin)
+    case prepared: PreparedDeltaFileIndex => prepared.versionScanned
+    case log: TahoeLogFileIndex if log.isTimeTravelQuery => Some(log.getSnapshot.version)
+    case _ => None
+  }
 
   private def isBelow(file: Path, table: Path): Boolean =
     file.toString.startsWith(table.toString.stripSuffix("/") + "/")

@@ -102,7 +102,7 @@ object SparingVacuum {
   }
 
   private def base(path: Path): Path =
-    if (OverlayPath.isOverlay(path)) OverlayPath.parse(path).base else path
+    OverlayPath.baseOf(path)
 
   /** How far clocks may be apart. */
   private val SkewMs = 3600000L

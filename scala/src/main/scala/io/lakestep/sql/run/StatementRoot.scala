@@ -76,7 +76,7 @@ private[sql] trait StatementRoot extends UnaryExecNode with ReadsTables {
     if (InternalClones.contains(client)) Set.empty else tables.filterNot(OverlayPath.isFixed)
 
   protected def shown(path: Path): String =
-    if (OverlayPath.isOverlay(path)) OverlayPath.parse(path).base.toString else path.toString
+    OverlayPath.baseOf(path).toString
 }
 
 /** A query. */
