@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from test_swap import READERS
 
-from driver import TIMEOUT_S, DriverError
+from driver import TIMEOUT_S, DriverError, at_once
 from hive_metastore import MetastoreServer
 from name_cases import CASES, picture, run
 from name_steps import names, value
@@ -26,6 +26,7 @@ CHANGES = (
     "CREATE VIEW {s}.w AS SELECT v + 1 AS v FROM {s}.n",
 )
 
+BEFORE_NAMES = "beforeNames:1"
 BEFORE = {"a": [1], "b": [2]}
 AFTER = {"c": [2, 3], "n": [4], "w": [5]}
 
@@ -234,15 +235,64 @@ def test_a_commit_that_cannot_ask_the_metastore_commits_nothing(sessions, server
         assert look(session, "unasked") == BEFORE
 
 
-def kill_before_names(start, pool, pair, server):
-    """Kill the first driver when its COMMIT is about to make names; another one takes its place."""
-    with pair[0].halts("beforeNames:1") as halts:
-        commit = halts.during(start())
+UNDROP = "UNDROP TABLE {s}.t"
+VACUUM = "VACUUM DROPPED TABLES RETAIN 0 HOURS"
+
+
+def dropped(session, schema):
+    """A schema with a table that is dropped; no other transaction is open that would keep it."""
+    session.sql(
+        f"CREATE SCHEMA {schema}",
+        f"CREATE TABLE {schema}.t USING delta AS SELECT 1 AS v",
+        "BEGIN",
+        f"DROP TABLE {schema}.t",
+        "COMMIT",
+    )
+
+
+@pytest.mark.parametrize("step", ["beforeOrder", "ordered", "decided"])
+@pytest.mark.parametrize("held, beside", [("undrop", "vacuum"), ("vacuum", "undrop")])
+def test_of_undrop_and_vacuum_at_once_one_wins(pair, sessions, held, beside, step):
+    one, other = sessions
+    schema = f"race_{held}_{step.lower()}"
+    dropped(other, schema)
+    calls = {"undrop": ["BEGIN", UNDROP.format(s=schema), "COMMIT"], "vacuum": [VACUUM]}
+    failed = at_once(pair[0], f"{step}:1", one, calls[held], other, calls[beside])
+    ends = dict(zip((held, beside), failed, strict=True))
+    loser = held if step == "beforeOrder" else beside
+    assert (ends["undrop"] is None) == (loser == "vacuum")
+    assert {*failed} <= {None, "LAKESTEP_CONFLICT.NAME_CHANGED", "LAKESTEP_NO_DROPPED_TABLE"}
+    if loser == "undrop":
+        (one if held == "undrop" else other).sql("ROLLBACK")
+    for session in sessions:
+        assert look(session, schema) == ({"t": [1]} if loser == "vacuum" else {})
+
+
+@pytest.mark.parametrize("step", ["ordered", "decided"])
+def test_what_a_killed_vacuum_has_decided_is_deleted_by_the_next(
+    pool, pair, sessions, server, step
+):
+    one, other = sessions
+    schema = f"half_{step}"
+    dropped(other, schema)
+    kill_at(f"{step}:1", partial(one.start_sql, VACUUM), pool, pair, server)
+    with pytest.raises(DriverError) as refused:
+        other.sql("BEGIN", UNDROP.format(s=schema), "COMMIT")
+    assert refused.value.condition == "LAKESTEP_NO_DROPPED_TABLE"
+    other.sql("ROLLBACK")
+    assert [(row[0], row[1], row[3]) for row in other.sql(VACUUM)] == [(schema, "t", "DELETED")]
+    assert other.sql(VACUUM) == []
+
+
+def kill_at(step, start, pool, pair, server):
+    """Kill the first driver at a step of what it starts; another one takes its place."""
+    with pair[0].halts(step) as halts:
+        running = halts.during(start())
         # What has failed before says why.
-        assert halts.reached() == "beforeNames:1" or commit.result(TIMEOUT_S)
+        assert halts.reached() == step or running.result(TIMEOUT_S)
         pair[0].kill()
     with pytest.raises(Died):
-        commit.result(TIMEOUT_S)
+        running.result(TIMEOUT_S)
     pair[0] = pool.start(server.settings)
 
 
@@ -250,7 +300,7 @@ def test_names_of_a_killed_driver_are_made_by_another_one(pool, pair, sessions, 
     one, other = sessions
     one.sql(*said(SETUP, "killed"))
     start = partial(one.start_sql, "BEGIN", *said(CHANGES, "killed"), "COMMIT")
-    kill_before_names(start, pool, pair, server)
+    kill_at(BEFORE_NAMES, start, pool, pair, server)
     other.sql("BEGIN", "COMMIT")
     assert look(other, "killed") == AFTER
 
@@ -264,7 +314,7 @@ def test_a_statement_outside_meets_the_table_that_queries_show(
     renames = ["a RENAME TO owed.aside", "b RENAME TO owed.a", "aside RENAME TO owed.b"]
     swap = [f"ALTER TABLE owed.{rename}" for rename in renames]
     start = partial(one.start_sql, "BEGIN", *swap, "COMMIT")
-    kill_before_names(start, pool, pair, server)
+    kill_at(BEFORE_NAMES, start, pool, pair, server)
     assert other.sql("SELECT v FROM owed.a") == [(2,)]
     # Nobody can make a name without a file there.
     makings = tmp_path / "timeline" / "makings"
@@ -353,7 +403,7 @@ def test_statements_of_a_killed_driver_are_as_without_a_transaction(
         one.call("test_metastore_server:set_up", kind=kind, **arguments)
     one.call("test_metastore_server:make", kind=kinds[1], **arguments)
     start = partial(one.start, "test_metastore_server:make", kind=kinds[0], commits=True)
-    kill_before_names(partial(start, **arguments), pool, pair, server)
+    kill_at(BEFORE_NAMES, partial(start, **arguments), pool, pair, server)
     other.sql("BEGIN", "COMMIT")
     found, wanted = (
         other.call("test_metastore_server:pictures", schemas=schemas) for schemas in (ours, plain)
