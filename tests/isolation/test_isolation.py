@@ -207,6 +207,15 @@ def test_set_transaction_changes_what_begin_said_until_a_table_is_met(spark, oth
         spark.sql("SET TRANSACTION ISOLATION LEVEL SNAPSHOT")
     other_session.sql(f"DELETE FROM {name}")
     end(spark, conflicts=True)
+    spark.sql("BEGIN")
+    spark.sql("CREATE VIEW set_transaction_view AS SELECT 1 AS v")
+    with refused("LAKESTEP_TRANSACTION_HAS_READ", "25001"):
+        spark.sql("SET TRANSACTION READ ONLY")
+    rollback(spark)
+    spark.sql("BEGIN FOR BATCH 7 OF QUERY 'set_transaction'")
+    with refused("LAKESTEP_BATCH_READ_ONLY", "25006"):
+        spark.sql("SET TRANSACTION READ ONLY")
+    rollback(spark)
     spark.sql("BEGIN READ ONLY")
     with refused("LAKESTEP_READ_ONLY_TRANSACTION", "25006"):
         spark.sql("SET TRANSACTION READ WRITE")

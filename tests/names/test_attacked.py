@@ -3,7 +3,7 @@
 import pytest
 
 from name_steps import conflicting, make, names, value
-from transactions import abandon, begin, commit, refused, rollback
+from transactions import abandon, begin, commit, folder, refused, rollback
 
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
 
@@ -47,6 +47,32 @@ def test_no_new_table_takes_the_folder_of_one_that_was_dropped(spark, other, sch
     refused_in_the_folder(other, f"the dropped table `{schema}`.`stage`")
     spark.sql("UNDROP TABLE stage")
     assert value(other, "stage") == [1]
+
+
+@pytest.mark.parametrize("cascade", [False, True])
+def test_a_schema_dropped_outside_leaves_what_undrop_brings_back(spark, other, schema, cascade):
+    within = f"{schema}_s"
+    spark.sql(f"CREATE SCHEMA {within}")
+    make(spark, f"{within}.gone", 1)
+    make(spark, f"{within}.live", 2)
+    spark.sql(f"CREATE VIEW {within}.w AS SELECT 3 AS v")
+    live = folder(spark, f"{within}.live")
+    begin(spark)
+    spark.sql(f"DROP TABLE {within}.gone")
+    commit(spark)
+    with refused("SCHEMA_NOT_EMPTY"):
+        other.sql(f"DROP SCHEMA {within}")
+    assert value(spark, f"{within}.live") == [2] and live.exists()
+    if not cascade:
+        other.sql(f"DROP TABLE {within}.live")
+        other.sql(f"DROP VIEW {within}.w")
+    other.sql(f"DROP SCHEMA {within}" + " CASCADE" * cascade)
+    assert not live.exists()
+    spark.sql(f"CREATE SCHEMA {within}")
+    assert names(spark, within) == []
+    spark.sql(f"UNDROP TABLE {within}.gone")
+    assert value(other, f"{within}.gone") == [1]
+    other.sql(f"DROP SCHEMA {within} CASCADE")
 
 
 def test_a_schema_in_which_others_make_something_is_not_dropped_by_half(spark, other, schema):

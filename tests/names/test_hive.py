@@ -130,6 +130,27 @@ def test_names_are_refused_where_the_metastore_is_glue_and_rows_are_not(start):
     assert session.call("test_hive:seen")["tables"] == {**BEFORE, "s.a": [9]}
 
 
+def test_hive_has_one_spelling_of_a_name(start):
+    _, session = start()
+    session.sql(*SETUP, "SET spark.sql.caseSensitive = true", "BEGIN")
+    refused = "LAKESTEP_UNSUPPORTED_IN_TRANSACTION.CASE_SENSITIVE"
+    for statement in ("CREATE TABLE s.N (v INT) USING delta", "DROP TABLE s.A", CHANGES[1]):
+        with pytest.raises(DriverError) as raised:
+            session.sql(statement)
+        assert raised.value.condition == refused, statement
+    session.sql("UPDATE s.a SET v = 9", "COMMIT", "SET spark.sql.caseSensitive = false")
+    # This Hive deletes the folder of a schema, in which a dropped table lies.
+    session.sql("BEGIN", "DROP TABLE s.B", "COMMIT")
+    with pytest.raises(DriverError) as raised:
+        session.sql("DROP SCHEMA s CASCADE")
+    assert raised.value.condition == "LAKESTEP_SCHEMA_FOLDER_NOT_EMPTY"
+    session.sql("UNDROP TABLE s.b")
+    assert session.call("test_hive:seen")["tables"] == {**BEFORE, "s.a": [9]}
+    session.sql("BEGIN", "DROP TABLE s.b", "COMMIT")
+    session.sql("VACUUM DROPPED TABLES RETAIN 0 HOURS", "DROP SCHEMA s CASCADE")
+    assert session.call("test_hive:seen")["tables"] == {}
+
+
 def by_path(spark):
     """How many rows an open transaction sees by path, of which it has deleted one."""
     path = spark.sql("DESCRIBE DETAIL s.a").collect()[0]["location"]

@@ -163,6 +163,23 @@ def test_a_folder_that_holds_something_else_is_not_taken(spark, other, schema, t
     with pytest.raises(Exception) as raised:
         spark.sql(f"CREATE TABLE t (id BIGINT) USING delta LOCATION '{place}'")
     assert condition_of(raised.value) == "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
+    assert f"{place}" in str(raised.value) and "lakestep://" not in str(raised.value)
+    other.sql(f"CREATE TABLE delta.`{tmp_path}/table` (v INT) USING delta")
+    for attempt, condition in (
+        (
+            lambda: spark.range(1).write.format("delta").save(f"{tmp_path}/table"),
+            "DELTA_PATH_EXISTS",
+        ),
+        (
+            lambda: spark.sql(f"CREATE TABLE t (x INT) USING delta LOCATION '{tmp_path}/table'"),
+            "DELTA_CREATE_TABLE_SCHEME_MISMATCH",
+        ),
+    ):
+        with pytest.raises(Exception) as raised:
+            attempt()
+        assert condition_of(raised.value) == condition
+        assert f"{tmp_path}/table" in str(raised.value)
+        assert "lakestep://" not in str(raised.value)
     assert names(spark) == []
     commit(spark)
     assert sorted(place.iterdir()) == files

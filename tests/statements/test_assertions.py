@@ -208,6 +208,28 @@ def test_what_nobody_has_seen_is_asked_again_after_a_conflict(spark, other, acco
 
 
 @pytest.mark.classic
+def test_a_gate_that_failed_after_a_conflict_has_been_seen(spark, other, accounts, table, redo):
+    """What was run again before it is not cut back by marks of the first time."""
+    one, two = table("gate_one", ((1, "a"),)), table("gate_two", ((1, "a"),))
+    begin(spark)
+    for name in (one, two):
+        spark.sql(f"UPDATE {name} SET v = concat(v, '!') WHERE id = 1")
+    spark.sql(f"ASSERT (SELECT sum(n) FROM {accounts}) >= 0")
+    begin(other)
+    other.sql(f"UPDATE {one} SET v = 'b' WHERE id = 1")
+    other.sql(f"INSERT INTO {accounts} VALUES (9, 'x', -500)")
+    commit(other)
+    with refused(FAILED):
+        spark.sql("COMMIT")
+    spark.sql(f"INSERT INTO {accounts} VALUES (10, 'y', 500)")
+    other.sql(f"UPDATE {two} SET v = 'c' WHERE id = 1")
+    with refused("LAKESTEP_CONFLICT", "40001"):
+        spark.sql("COMMIT")
+    rollback(spark)
+    assert [row["v"] for row in spark.table(one).union(spark.table(two)).collect()] == ["b", "c"]
+
+
+@pytest.mark.classic
 def test_what_cannot_be_asked_after_a_conflict_says_why(spark, other, accounts, redo):
     begin(spark)
     spark.sql(f"INSERT INTO {accounts} VALUES (31, 'y', -20)")

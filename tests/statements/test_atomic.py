@@ -4,7 +4,7 @@ import pytest
 
 from built import LINE
 from three_rows import ids, setting, three_rows
-from transactions import begin, refused, rollback
+from transactions import begin, condition_of, refused, rollback
 
 pytestmark = [
     pytest.mark.classic,
@@ -257,6 +257,26 @@ def test_signal_stays_spark_s_error(spark, table):
     one = table("signalled")
     with refused("PARSE_SYNTAX_ERROR"):
         spark.sql(f"BEGIN ATOMIC DELETE FROM {one}; SIGNAL SQLSTATE '45000'; END")
+    assert ids(spark, one) == [1, 2, 3]
+    assert is_idle(spark)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN SELECT 1; END; DELETE FROM {t};",
+        "DECLARE c CURSOR FOR SELECT id FROM {t}; OPEN c; DELETE FROM {t}; CLOSE c;",
+    ],
+    ids=["continue handler", "cursor"],
+)
+def test_what_spark_has_switched_off_stays_spark_s_error(spark, table, body):
+    one = table("switched_off")
+    found = []
+    for kind in ("BEGIN", "BEGIN ATOMIC"):
+        with pytest.raises(Exception) as raised:
+            spark.sql(f"{kind} {body.format(t=one)} END")
+        found.append(condition_of(raised.value))
+    assert found[0] == found[1] and found[0] is not None
     assert ids(spark, one) == [1, 2, 3]
     assert is_idle(spark)
 

@@ -8,6 +8,9 @@ from delta.tables import DeltaTable
 from pyspark.errors import StreamingQueryException
 
 import lakestep
+from driver import TIMEOUT_S
+from lake import Lake
+from process import Died
 from transactions import refused
 
 pytestmark = [
@@ -267,6 +270,24 @@ def test_query_that_goes_back_is_stopped_until_it_is_forgotten(spark, loaded, tm
     run(spark, loaded.source, function, tmp_path)
     # The rows of the two batches once more; MERGE has found its own.
     assert loaded.counts() == (6, 4)
+
+
+def test_a_batch_in_flight_is_finished_before_its_query_is_forgotten(drivers, tmp_path):
+    dying, living = drivers(2)
+    lake = Lake(tmp_path, 1)
+    batch = ["BEGIN FOR BATCH 0 OF QUERY 'sales'", *lake.sql("INSERT INTO {} VALUES (3, 'new')")]
+    with dying.halts("ordered:1") as halts:
+        running = halts.during(dying.session(lake.root).start_sql(*batch, "COMMIT"))
+        assert halts.reached() == "ordered:1"
+        dying.kill()
+    with pytest.raises(Died):
+        running.result(TIMEOUT_S)
+    other = living.session(lake.root)
+    assert [row[:2] for row in other.sql("FORGET BATCH KEYS 'sales'")] == [("sales", 0)]
+    assert other.sql("FORGET BATCH KEYS 'sales'") == []
+    other.sql(*batch, "COMMIT")
+    (count,) = lake.sql("SELECT count(*) FROM {} WHERE id = 3")
+    assert other.sql(count) == [(2,)]
 
 
 def test_new_checkpoint_is_a_new_query_and_may_not_take_the_name_of_another(

@@ -157,6 +157,10 @@ class _Run:
                     table = _report.table_of(frame)
         if table is not None:
             _report.show_table(table)
+        # COMMIT tells of names that are not as they should be.
+        if not statement.is_query and "warnings" in frame.columns:
+            for warning in (told for row in frame.collect() for told in row["warnings"] or ()):
+                _print(f"warning: {warning}")
 
     def _refuse_open(self) -> None:
         last = [s for s in self._job.statements if s.is_boundary][-1:]

@@ -3,15 +3,31 @@ package io.lakestep.catalog
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.catalyst.catalog.CatalogDatabase
 
 import io.lakestep.Errors
 import io.lakestep.storage.{CanonicalPath, HadoopStores, TemporaryFiles}
+import io.lakestep.transaction.Databases
 
 /**
  * A table that a transaction has renamed or dropped stays where it is: in the folder where Spark would put a new
  * one of its old name, and where Delta takes over a table that it finds.
  */
 object FolderOfAnother {
+
+  /**
+   * Whether tables that were dropped, and may be brought back, lie in the folder of a schema, which Spark deletes
+   * when it drops that outside a transaction.
+   */
+  def holdsDropped(session: SparkSession, schema: CatalogDatabase): Boolean = {
+    val place =
+      CanonicalPath.place(CanonicalPath(
+        new Path(schema.locationUri),
+        session.sessionState.newHadoopConf()
+      ).toUri.toString)
+    Databases.of(session).dropped().flatMap(_.table.path)
+      .exists(table => CanonicalPath.isInside(CanonicalPath.place(table.uri), place))
+  }
 
   /**
    * Before a managed table is made outside a transaction. Condition: LAKESTEP_FOLDER_OF_ANOTHER_TABLE.

@@ -27,15 +27,18 @@ private[catalog] final class MetastoreLimits(session: SparkSession) {
   /**
    * To be called before a name is changed: whether COMMIT can say whose names these are, and make them.
    *
-   * Conditions: LAKESTEP_UNSUPPORTED_IN_TRANSACTION.GLUE, LAKESTEP_METASTORE_WITHOUT_ID.
+   * Conditions: LAKESTEP_UNSUPPORTED_IN_TRANSACTION.GLUE and .CASE_SENSITIVE, LAKESTEP_METASTORE_WITHOUT_ID.
    */
   def refuseUnfit(base: ExternalCatalog): Unit = {
-    if (factory.toLowerCase.contains("glue"))
+    def refuse(why: String, target: String) =
       throw Errors(
-        "LAKESTEP_UNSUPPORTED_IN_TRANSACTION.GLUE",
+        s"LAKESTEP_UNSUPPORTED_IN_TRANSACTION.$why",
         "statement" -> "Changing a name",
-        "target" -> factory
+        "target" -> target
       )
+    if (factory.toLowerCase.contains("glue")) refuse("GLUE", factory)
+    if (isHive && session.sessionState.conf.caseSensitiveAnalysis)
+      refuse("CASE_SENSITIVE", "a Hive metastore")
     Metastore.id(base)
     ()
   }

@@ -21,7 +21,7 @@ import org.apache.spark.sql.types.StructType
 
 import io.lakestep.{Errors, LakestepConf}
 import io.lakestep.commit.Database
-import io.lakestep.names.{NameState, TableName, TransactionNames}
+import io.lakestep.names.{Metastore, NameState, SchemaFolder, TableName, TransactionNames}
 import io.lakestep.overlay.OverlayPath
 import io.lakestep.transaction.{Databases, SessionState, Transaction, Transactions}
 
@@ -125,7 +125,15 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
           tables.foldLeft(state) { case (s, (t, table)) => s.drop(t, table) }.set(name, None)
         )
       }
-    }(super.dropDatabase(name, ignoreIfNotExists, cascade))
+    } {
+      val schema = Metastore.schema(base, name)
+      schema.filter(FolderOfAnother.holdsDropped(session, _)) match {
+        case Some(holding) =>
+          val conf = session.sessionState.newHadoopConf()
+          SchemaFolder.drop(base, conf, holding, cascade)
+        case None => super.dropDatabase(name, ignoreIfNotExists, cascade)
+      }
+    }
 
   override def alterDatabase(schema: CatalogDatabase): Unit =
     in { n =>

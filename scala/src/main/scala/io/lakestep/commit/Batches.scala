@@ -9,27 +9,39 @@ import io.lakestep.timeline.{
 private[commit] object Batches {
 
   /**
-   * At BEGIN: the entry that has applied it already.
+   * At BEGIN: the entry that has applied it already; none where the query is to be forgotten.
    *
    * Conditions: LAKESTEP_BATCH_IN_FLIGHT, LAKESTEP_BATCH_BEHIND, LAKESTEP_BATCH_OF_ANOTHER_QUERY.
    */
-  def appliedAt(key: BatchKey, view: TimelineView): Option[Long] = key.batch.flatMap { batch =>
-    def failed(condition: String, more: (String, String)*) =
-      throw Errors(condition, Seq("query" -> key.query, "batch" -> batch.toString) ++ more: _*)
+  def appliedAt(key: BatchKey, view: TimelineView): Option[Long] = {
     undecided(key, view).foreach { entry =>
-      failed(
+      throw Errors(
         "LAKESTEP_BATCH_IN_FLIGHT",
+        "query" -> key.query,
         "entry" -> entry.number.toString,
         "other" -> entry.transaction.id
       )
     }
-    view.batch(key.query).flatMap { applied =>
-      val entry = "entry" -> applied.entry.toString
-      if (isOfAnother(key, applied)) failed("LAKESTEP_BATCH_OF_ANOTHER_QUERY", entry)
-      if (applied.batch > batch)
-        failed("LAKESTEP_BATCH_BEHIND", "applied" -> applied.batch.toString, entry)
-      Option.when(applied.batch == batch)(applied.entry)
+    for {
+      batch <- key.batch
+      applied <- view.batch(key.query)
+      if appliesTo(key, batch, applied)
+    } yield applied.entry
+  }
+
+  private def appliesTo(key: BatchKey, batch: Long, applied: AppliedBatch): Boolean = {
+    def failed(condition: String, more: (String, String)*) = {
+      val all = Seq(
+        "query" -> key.query,
+        "batch" -> batch.toString,
+        "entry" -> applied.entry.toString
+      ) ++ more
+      throw Errors(condition, all: _*)
     }
+    if (isOfAnother(key, applied)) failed("LAKESTEP_BATCH_OF_ANOTHER_QUERY")
+    if (applied.batch > batch)
+      failed("LAKESTEP_BATCH_BEHIND", "applied" -> applied.batch.toString)
+    applied.batch == batch
   }
 
   /** 5a. What BEGIN has seen may be no longer so, and what a statement has taken back not be the newest. */

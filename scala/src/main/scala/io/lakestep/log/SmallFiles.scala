@@ -9,8 +9,9 @@ private[lakestep] object SmallFiles {
   val MostBytes: Long = 16L * 1024 * 1024
 
   /**
-   * More than one file each, of one partition; the smallest first, as long as all are under `MostBytes`. None where the transaction publishes several commits, and
-   * none of a table with row ids that it has also changed rows of: the new files of those hold older ids.
+   * More than one file each, of one partition; the smallest first, as long as all are under `MostBytes`. None where
+   * the transaction publishes several commits, and none of a table with row ids that it has also changed rows of:
+   * the new files of those hold older ids.
    *
    * @param made the files that its statements have written, beyond doubt
    */
@@ -22,15 +23,23 @@ private[lakestep] object SmallFiles {
           .filter(a => a.dataChange && !older(a.path) && made(table.dataFile(a.path)))
           .filter(_.liveRows.exists(_ > 0))
           .groupBy(_.partitionValues).values.toVector
-          .filter(_.size > 1)
-          .map(group => group.map(_.sizeBytes).sum -> group)
-          .sortBy { case (bytes, group) => (bytes, group.head.path) }
-          .scanLeft(0L -> Vector.empty[AddFile]) { case ((before, _), (bytes, group)) =>
-            before + bytes -> group
-          }
-          .tail.takeWhile(_._1 < MostBytes).map(_._2)
+          .sortBy(files => (bytes(files), files.head.path))
+          .foldLeft(MostBytes -> Vector.empty[Vector[AddFile]]) { case ((left, groups), files) =>
+            val group = smallest(files, left)
+            if (group.size > 1) (left - bytes(group), groups :+ group) else (left, groups)
+          }._2
       case _ => Vector.empty
     }
+
+  /** As many as are under that together, in their order. */
+  private def smallest(files: Vector[AddFile], under: Long): Vector[AddFile] = {
+    val bySize = files.sortBy(f => (f.sizeBytes, f.path))
+    val sums = bySize.scanLeft(0L)(_ + _.sizeBytes).tail
+    val taken = bySize.zip(sums).takeWhile(_._2 < under).map(_._1.path).toSet
+    files.filter(f => taken(f.path))
+  }
+
+  private def bytes(files: Vector[AddFile]): Long = files.map(_.sizeBytes).sum
 
   private def hasRowIds(part: NetPart): Boolean = part.adds.exists(_.baseRowId.isDefined)
 

@@ -130,7 +130,7 @@ private[lakestep] final class Metastore(
           None
         } catch {
           // Not again by whoever comes next: names that were made may have been changed by then.
-          case e: LakestepException if e.getCondition == Metastore.FolderNotEmpty => Some(e)
+          case e: LakestepException if e.getCondition == SchemaFolder.NotEmpty => Some(e)
           // Somebody else does the same, and is quicker.
           case _: AnalysisException
               if !isUnmoved && NamedObject.areSame(find(change.key), change.after) => None
@@ -271,20 +271,8 @@ private[lakestep] final class Metastore(
    * Hive and the in-memory catalog delete the folder, in which tables may lie that were dropped. Hive
    * before 3.0 does not let it be changed.
    */
-  private def keepingTables(schema: CatalogDatabase, making: Making): Unit = {
-    val folder = new Path(schema.locationUri)
-    val elsewhere = new Path(folder, s"${LeftNames.Elsewhere}${making.id}").toUri
-    try catalog.alterDatabase(schema.copy(locationUri = elsewhere))
-    catch { case _: AnalysisException => () }
-    val fs = folder.getFileSystem(conf)
-    def isEmpty = !fs.exists(folder) || fs.listStatus(folder).isEmpty
-    if (!Metastore.schema(catalog, schema.name).exists(_.locationUri == elsewhere) && !isEmpty)
-      throw Errors(
-        Metastore.FolderNotEmpty,
-        "schema" -> schema.name,
-        "folder" -> folder.toString
-      )
-  }
+  private def keepingTables(schema: CatalogDatabase, making: Making): Unit =
+    SchemaFolder.leave(catalog, conf, schema, s"${LeftNames.Elsewhere}${making.id}")
 
   private def taken(entry: CommitEntry, change: NameChange, now: Option[NamedObject]): Throwable =
     Errors(
@@ -301,8 +289,6 @@ private[lakestep] final class Metastore(
 private[lakestep] object Metastore {
 
   private val Default = "default"
-
-  private val FolderNotEmpty = "LAKESTEP_SCHEMA_FOLDER_NOT_EMPTY"
 
   /** The name that a table has for the moment before it is dropped. No other client, and no other time, has it. */
   private def aside(name: String, making: Making): String =

@@ -26,7 +26,7 @@ object Lifecycle {
     MicroBatch.check(session, "BEGIN")
     if (asOf.isDefined && modes.readOnly.contains(false)) throw Errors("LAKESTEP_AS_OF_READ_WRITE")
     val readOnly = asOf.map(_ => true).orElse(modes.readOnly)
-    if (batch.isDefined && readOnly.contains(true)) throw Errors("LAKESTEP_BATCH_READ_ONLY")
+    refuseBatch(batch, readOnly)
     beginInternal(
       session,
       name,
@@ -40,16 +40,20 @@ object Lifecycle {
   /**
    * FORGET BATCH KEYS, as a transaction of its own; gives what was known of the query.
    *
-   * Condition: LAKESTEP_TRANSACTION_ALREADY_ACTIVE.
+   * Conditions: LAKESTEP_TRANSACTION_ALREADY_ACTIVE, LAKESTEP_BATCH_IN_FLIGHT.
    */
   def forgetBatches(session: SparkSession, query: String): Option[AppliedBatch] = {
     Transactions.refuseOpen(session)
-    Databases.of(session).batch(query).map { applied =>
+    val database = Databases.of(session)
+    database.timeline.existingId.flatMap { _ =>
+      // BEGIN finishes what is in flight: the newest batch may be known only then.
       val forgets = Some(BatchKey(query, None))
-      val own =
-        beginInternal(session, Some("FORGET BATCH KEYS"), TransactionModes(), forgets)
-      rollingBack(session, own.id)(commit(session))
-      applied
+      val own = beginInternal(session, Some("FORGET BATCH KEYS"), TransactionModes(), forgets)
+      rollingBack(session, own.id) {
+        val applied = database.batch(query)
+        if (applied.isDefined) commit(session) else rollback(session)
+        applied
+      }
     }
   }
 
@@ -110,8 +114,14 @@ object Lifecycle {
     })
 
   /** SET TRANSACTION. Conditions: LAKESTEP_NO_ACTIVE_TRANSACTION, LAKESTEP_TRANSACTION_HAS_READ. */
-  def set(session: SparkSession, modes: TransactionModes): Unit =
-    required(session, "SET TRANSACTION").set(modes)
+  def set(session: SparkSession, modes: TransactionModes): Unit = {
+    val transaction = required(session, "SET TRANSACTION")
+    refuseBatch(transaction.begun.batch, modes.readOnly)
+    transaction.set(modes)
+  }
+
+  private def refuseBatch(batch: Option[_], readOnly: Option[Boolean]): Unit =
+    if (batch.isDefined && readOnly.contains(true)) throw Errors("LAKESTEP_BATCH_READ_ONLY")
 
   /** Condition: LAKESTEP_STATEMENT_IN_BLOCK, where a block has begun the transaction. */
   def refuseInBlock(session: SparkSession, statement: String): Unit =
@@ -153,14 +163,8 @@ object Lifecycle {
       Transactions.become(session, transaction, TransactionState.Committing)
       val startedAt = System.nanoTime()
       def tookMs() = (System.nanoTime() - startedAt) / 1000000
-      try commit(
-          session,
-          transaction,
-          attempts,
-          () => steps(transaction),
-          steps(transaction),
-          tookMs _
-        )
+      val current = steps(transaction)
+      try commit(session, transaction, attempts, () => steps(transaction), current, tookMs _)
       finally
         if (!Set[TransactionState](
             TransactionState.Open,
@@ -190,6 +194,8 @@ object Lifecycle {
     try Assertions.check(transaction.id, judged)
     catch {
       case failure: LakestepException =>
+        // The caller is told of rows; and the marks of statements that were run again are not those of now.
+        transaction.typed.see()
         val onFailure = Try(LakestepConf.OnAssertionFailure.from(session.conf.getOption))
         if (onFailure.toOption.contains("rollback")) {
           try rollback(session)

@@ -145,11 +145,12 @@ final class Transaction(
   def isReadOnly: Boolean = !mayWrite
 
   /**
-   * Changes the modes, as long as no table was met. A transaction that began READ ONLY has left no
+   * Changes the modes, as long as no table was met and no name changed. A transaction that began READ ONLY has left no
    * trace on any store, and cannot be made to write any more.
    */
   def set(modes: TransactionModes): Unit = synchronized {
-    if (tables.nonEmpty) throw Errors("LAKESTEP_TRANSACTION_HAS_READ", "transaction" -> id)
+    if (tables.nonEmpty || !names.state.isEmpty)
+      throw Errors("LAKESTEP_TRANSACTION_HAS_READ", "transaction" -> id)
     if (started.readOnly && modes.readOnly.contains(false)) {
       throw Errors("LAKESTEP_READ_ONLY_TRANSACTION", "statement" -> "SET TRANSACTION READ WRITE")
     }

@@ -152,6 +152,7 @@ final class BatchesSuite extends AnyFunSuite {
     s.lake.memory.overwrite(netActions, "{\"lakestep\"".getBytes)
     val db = s.lake.client()
     for (batch <- 1 to 3) assert(error(s.begin(db, batch)) == "LAKESTEP_BATCH_IN_FLIGHT")
+    assert(error(s.forget(db)) == "LAKESTEP_BATCH_IN_FLIGHT")
     assert(error(s.commit(db, open, "B")) == "LAKESTEP_ENTRY_UNFINISHED")
     assert(isCommitted(s.commit(db, s.begin(db, 2, "other"), "B")))
     s.lake.memory.overwrite(netActions, bytes)

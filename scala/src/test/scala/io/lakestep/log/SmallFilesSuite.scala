@@ -61,6 +61,9 @@ class SmallFilesSuite extends AnyFunSuite {
       Seq("a", "b").map(name => add(s"$name$partition", size = size, partition = partition))
     val several = pair("1", 5L << 20) ++ pair("2", 1L << 20) ++ pair("3", 4L << 20)
     assert(groups(changes(several: _*)) == Vector(Vector("a2", "b2"), Vector("a3", "b3")))
+    // A large one stays as it is, and the small ones of its partition do not wait for it.
+    val beside = changes(add("a"), add("large", size = 20L << 20), add("b"), add("c"))
+    assert(groups(beside) == Vector(Vector("a", "b", "c")))
     val unknown = AddFile(
       add("b").body.deepCopy().without[com.fasterxml.jackson.databind.node.ObjectNode]("stats")
     )

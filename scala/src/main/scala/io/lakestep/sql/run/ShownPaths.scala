@@ -2,8 +2,9 @@ package io.lakestep.sql.run
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.SparkException
+import org.apache.spark.{SparkException, SparkThrowable}
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.delta.DeltaAnalysisException
 import org.apache.spark.sql.types.DataType
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -25,16 +26,26 @@ private[run] object ShownPaths {
     if (shown == values) row else InternalRow.fromSeq(shown)
   }
 
-  /** What Spark throws when files cannot be read or written names them. */
+  /** What Spark throws when files cannot be read or written, and Delta when a table cannot be made, names them. */
   def inFailure[A](work: => A): A =
     try work
     catch {
       case e: SparkException if e.getClass == classOf[SparkException] && e.getCondition != null =>
-        val parameters = e.getMessageParameters.asScala.toMap
-        val shown = parameters.view.mapValues(OverlayPath.replacedIn).toMap
-        if (shown == parameters) throw e
-        val other = new SparkException(e.getCondition, shown, e.getCause)
-        other.setStackTrace(e.getStackTrace)
-        throw other
+        shown(e)(new SparkException(e.getCondition, _, e.getCause))
+      case e: DeltaAnalysisException =>
+        shown(e) { _ =>
+          val values = e.getMessageParametersArray.map(OverlayPath.replacedIn)
+          new DeltaAnalysisException(e.getCondition, values, Option(e.getCause))
+        }
     }
+
+  private def shown(failure: Throwable with SparkThrowable)(
+      make: Map[String, String] => Throwable): Nothing = {
+    val parameters = failure.getMessageParameters.asScala.toMap
+    val shown = parameters.view.mapValues(OverlayPath.replacedIn).toMap
+    if (shown == parameters) throw failure
+    val other = make(shown)
+    other.setStackTrace(failure.getStackTrace)
+    throw other
+  }
 }

@@ -1,0 +1,59 @@
+package io.lakestep.names
+
+import java.util.UUID
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.catalog.{CatalogDatabase, ExternalCatalog}
+
+import io.lakestep.Errors
+
+/**
+ * The folder of a schema. Metastores delete it with the schema, and with it the tables in it that transactions have
+ * dropped.
+ */
+private[lakestep] object SchemaFolder {
+
+  val NotEmpty = "LAKESTEP_SCHEMA_FOLDER_NOT_EMPTY"
+
+  /**
+   * Drops a schema, with CASCADE its tables and their data too; other files in its folder stay.
+   *
+   * Condition: LAKESTEP_SCHEMA_FOLDER_NOT_EMPTY.
+   */
+  def drop(
+      catalog: ExternalCatalog,
+      conf: Configuration,
+      schema: CatalogDatabase,
+      cascade: Boolean): Unit = {
+    val name = schema.name
+    val tables = catalog.listTables(name)
+    val functions = catalog.listFunctions(name, "*")
+    if (cascade || tables.isEmpty && functions.isEmpty)
+      leave(catalog, conf, schema, s".dropping-${UUID.randomUUID}")
+    if (cascade) {
+      tables.foreach(catalog.dropTable(name, _, ignoreIfNotExists = true, purge = false))
+      functions.foreach(catalog.dropFunction(name, _))
+    }
+    catalog.dropDatabase(name, ignoreIfNotExists = true, cascade = false)
+  }
+
+  /** Gives a schema another folder, so that its own is not deleted with it. Condition: LAKESTEP_SCHEMA_FOLDER_NOT_EMPTY. */
+  def leave(
+      catalog: ExternalCatalog,
+      conf: Configuration,
+      schema: CatalogDatabase,
+      place: String): Unit = {
+    val folder = new Path(schema.locationUri)
+    val elsewhere = new Path(folder, place).toUri
+    try catalog.alterDatabase(schema.copy(locationUri = elsewhere))
+    catch { case _: AnalysisException => () }
+    val fs = folder.getFileSystem(conf)
+    def isEmpty = !fs.exists(folder) || fs.listStatus(folder).isEmpty
+    def isThere = catalog.databaseExists(schema.name) &&
+      catalog.getDatabase(schema.name).locationUri == elsewhere
+    if (!isThere && !isEmpty)
+      throw Errors(NotEmpty, "schema" -> schema.name, "folder" -> folder.toString)
+  }
+}
