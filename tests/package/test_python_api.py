@@ -484,6 +484,65 @@ def test_each_batch_of_a_stream_counts_once(spark, table, tmp_path):
     assert run() == (2, 2)
 
 
+def test_a_batch_says_its_query_and_does_not_go_back(spark, table, tmp_path):
+    source, one = table("said_from"), table("said_into", ())
+    with lakestep.transaction(spark, batch=("said", 3)):
+        spark.sql(f"INSERT INTO {one} VALUES (3, 'x')")
+
+    def start(query):
+        return (
+            spark.readStream.table(source)
+            .writeStream.foreachBatch(lakestep.foreach_batch(lambda *_: None, query=query))
+            .option("checkpointLocation", str(tmp_path / f"checkpoint of {query}"))
+            .trigger(availableNow=True)
+            .start()
+        )
+
+    with pytest.raises(PySparkException, match="LAKESTEP_BATCH_BEHIND"):
+        start("said").awaitTermination()
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        with pytest.raises(PySparkException, match="LAKESTEP_BATCH_WITHOUT_QUERY"):
+            start(None).awaitTermination()
+    assert [row["id"] for row in spark.table(one).collect()] == [3]
+
+
+def test_every_write_is_refused_outside_where_transactions_are_required(
+    spark, table, rows, tmp_path
+):
+    name, source = table("required"), table("required_from")
+
+    def stream(batch, _):
+        batch.write.format("delta").mode("append").saveAsTable(name)
+
+    frame = spark.range(1).selectExpr("CAST(id AS INT) AS id", "'z' AS v")
+    appends = frame.write.format("delta").mode("append")
+    writes = (
+        lambda: spark.sql(f"INSERT INTO {name} VALUES (9, 'z')"),
+        lambda: appends.save(str(tmp_path / "new")),
+        lambda: appends.saveAsTable(name),
+        lambda: frame.writeTo(name).append(),
+        lambda: (
+            spark.readStream.table(source)
+            .writeStream.foreachBatch(stream)
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+            .awaitTermination()
+        ),
+    )
+    spark.conf.set("spark.lakestep.requireTransaction", "true")
+    try:
+        for write in writes:
+            with pytest.raises(Exception, match="LAKESTEP_TRANSACTION_REQUIRED"):
+                write()
+        with lakestep.transaction(spark):
+            appends.saveAsTable(name)
+    finally:
+        spark.conf.unset("spark.lakestep.requireTransaction")
+    assert rows(spark, name) == [(0, "z"), *ROWS]
+    assert not (tmp_path / "new").exists()
+
+
 @pytest.mark.connect
 def test_batches_of_two_streams_of_one_session_of_connect_collide(spark, table, tmp_path):
     source, one, two = table("both_from"), table("both_first", ()), table("both_second", ())
