@@ -97,6 +97,14 @@ def metrics():
 values = metrics()
 spark.sql("ROLLBACK")
 
+# VACUUM, which a snapshot keeps from a file.
+spark.sql("CREATE SNAPSHOT held")
+with lakestep.transaction(spark):
+    spark.sql("DELETE FROM a")
+spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+spark.sql("VACUUM a RETAIN 0 HOURS")
+spark.sql("DROP SNAPSHOT held")
+
 # Statements run again.
 again = spark.newSession()
 again.conf.set("spark.lakestep.commit.redoStatements", "true")
@@ -221,7 +229,8 @@ def test_metrics_count_what_was_run_again_and_what_was_left_by_others(observed):
         "aborted": 1,
         "conflicts": 1,
         # The one that was run again, the other one, and the one that was finished by another.
-        "committed": 3,
+        # And the one before VACUUM.
+        "committed": 4,
         "failed": 0,
         "unknown": 0,
     }
@@ -267,6 +276,16 @@ def test_each_step_of_a_transaction_is_one_line_with_keys(observed):
     assert others and not any("lakestep" in str(line.get("context")) for line in others)
 
 
+def test_vacuum_says_what_it_has_left_and_for_whom(observed):
+    _, lines, _ = observed
+    [left] = [line["msg"] for line in lines if line["msg"].startswith("VACUUM of")]
+    assert re.match(
+        r"VACUUM of .*/a leaves 2 files, [1-9][0-9]+ bytes, which snapshot held reads in version "
+        r"\d+ and the newest version does not have$",
+        left,
+    ), left
+
+
 def test_a_recovery_is_one_line_with_versions_or_the_conflict(observed):
     told, lines, _ = observed
 
@@ -295,7 +314,7 @@ def test_each_commit_is_an_event_with_its_inputs_and_outputs(observed):
     told, _, events = observed
     ids = [event["transactionId"] for event in events]
     assert ids[:2] == [told["both"], told["theirs"]]
-    assert (len(ids), len(set(ids)), ids[-1]) == (5, 5, told["finished"])
+    assert (len(ids), len(set(ids)), ids[-1]) == (6, 6, told["finished"])
     assert told["rolledBack"] not in ids
     both = events[0]
     assert (both["entry"], both["name"], both["comment"], both["tags"]) == (

@@ -253,6 +253,19 @@ def test_files_of_an_earlier_version(lake, verified):
     assert "Snapshot early needs version" in found.text and found.what.endswith(".parquet")
 
 
+def test_a_table_that_a_snapshot_has_and_that_is_gone(lake, verified):
+    lake.session.sql("CREATE SNAPSHOT whole")
+    shutil.rmtree(lake.tables[1])
+    for found in verified("--snapshot", "whole", clause="AS OF SNAPSHOT whole"):
+        assert [Path(what).name for what, _ in found] == [Path(lake.tables[1]).name]
+
+
+def test_the_state_that_was_looked_at_is_named(lake):
+    [(now,)] = lake.session.sql("SELECT CAST(current_timestamp() AS STRING)")
+    told = lake.session.sql(f"VERIFY DATABASE AS OF TIMESTAMP '{now}'")
+    assert any("data of TIMESTAMP 2" in str(row) for row in told), told
+
+
 def test_an_edited_entry(lake, verified):
     """It is named where two others hold the same hash of it; at the end there is one."""
     file, last = (lake.root / "timeline" / f"{n:020}.json" for n in (2, 3))

@@ -366,6 +366,18 @@ def test_a_data_file_that_is_gone_is_told(spark, table):
     spark.sql("CREATE SNAPSHOT past_lost_keeper")
     assert "snapshot past_lost_keeper has it as it was in version" in why(past)
     spark.sql("DROP SNAPSHOT past_lost_keeper")
+    # So is one that a snapshot should have kept, by the copy of its log, and inside a transaction.
+    spark.sql(f"CREATE SNAPSHOT past_lost_kept AS OF VERSION {entry}")
+    for inside in (False, True):
+        if inside:
+            spark.sql("BEGIN")
+        told = why(f"SELECT * FROM {name} VERSION AS OF 'snapshot:past_lost_kept'")
+        assert "snapshot past_lost_kept reads it, too" in told
+    rollback(spark)
+    spark.sql("DROP SNAPSHOT past_lost_kept")
+    spark.sql("BEGIN AS OF VERSION " + str(entry + 1))
+    why(past)
+    rollback(spark)
     # A version of Delta's own is explained, too.
     why(f"SELECT * FROM {name} VERSION AS OF {version}")
 

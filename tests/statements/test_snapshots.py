@@ -1,6 +1,7 @@
 """Named snapshots: what they read, and who must not take it from them."""
 
 import contextlib
+import json
 import os
 import shutil
 import threading
@@ -9,6 +10,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+from blake3 import blake3
+from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException, IllegalArgumentException
 
 import lakestep
@@ -249,6 +252,63 @@ def test_vacuum_leaves_what_a_snapshot_reads(spark, table, alone, kind):
     assert at(spark, "of_what_is_left", name) == [newest]
     spark.sql("DROP SNAPSHOT of_what_is_left")
     spark.sql(f"DROP TABLE {name}")
+
+
+@pytest.mark.parametrize("form", ["api", "inventory"])
+def test_every_form_of_vacuum_leaves_what_a_snapshot_reads(spark, table, alone, form):
+    name = table("snap_forms")
+    write(spark, f"INSERT INTO {name} VALUES (3, 'c')")
+    created(spark, "formed")
+    write(spark, f"DELETE FROM {name}")
+    files = list(folder(spark, name).glob("*.parquet"))
+    listed = [(f"file:{f}", f.stat().st_size, False, int(f.stat().st_mtime * 1000)) for f in files]
+    shape = "path STRING, length LONG, isDir BOOLEAN, modificationTime LONG"
+    spark.createDataFrame(listed, shape).createOrReplaceTempView("inventory")
+
+    def vacuum():
+        if form == "api":
+            DeltaTable.forName(spark, name).vacuum(0)
+        else:
+            spark.sql(f"VACUUM {name} USING INVENTORY (SELECT * FROM inventory) RETAIN 0 HOURS")
+
+    vacuum()
+    assert at(spark, "formed", name) == [[1, 2, 3]]
+    spark.sql("DROP SNAPSHOT formed")
+    vacuum()
+    assert not any(file.exists() for file in files)
+
+
+def test_a_vacuum_that_fails_before_it_deletes_is_as_if_it_had_not_been(spark, table, alone):
+    name = table("snap_uncut")
+    entry = write(spark, f"INSERT INTO {name} VALUES (3, 'c')")
+    write(spark, f"DELETE FROM {name} WHERE id = 1")
+    for inventory, condition in (
+        ("(SELECT 'x' AS path)", "DELTA_INVALID_INVENTORY_SCHEMA"),
+        ("(SELECT * FROM nothing)", "TABLE_OR_VIEW_NOT_FOUND"),
+    ):
+        with refused(condition):
+            spark.sql(f"VACUUM {name} USING INVENTORY {inventory} RETAIN 0 HOURS")
+    created(spark, "uncut", f"AS OF VERSION {entry}")
+    assert at(spark, "uncut", name) == [[1, 2, 3]]
+    spark.sql("DROP SNAPSHOT uncut")
+
+
+def test_what_is_kept_for_nobody_any_more_is_told(spark, table, alone):
+    name = table("snap_expired")
+    write(spark, f"INSERT INTO {name} VALUES (3, 'c')")
+    created(spark, "over", "RETAIN 1 DAYS")
+    root = spark._jvm.io.lakestep.transaction.Databases.root(spark._jsparkSession)
+    (file,) = Path(root.removeprefix("file:"), "snapshots").glob("over.*.json")
+    held = json.loads(file.read_text())
+    del held["sum"]
+    held["retainUntilMs"] = int(time.time() * 1000) - 1
+    text = json.dumps(held, separators=(",", ":"), ensure_ascii=False)
+    held["sum"] = blake3(text.encode()).hexdigest()
+    file.write_text(json.dumps(held, separators=(",", ":"), ensure_ascii=False) + "\n")
+    assert shown(spark)["over"]["state"] == "EXPIRED"
+    write(spark, f"DELETE FROM {name}")
+    spark.sql(f"VACUUM {name} RETAIN 0 HOURS")
+    assert shown(spark) == {}
 
 
 def age(files, days):

@@ -225,6 +225,19 @@ def test_columns_are_taken_back_unless_others_use_them(spark, table):
     assert rows(spark, one) == [(1, "a"), (2, "b")]
 
 
+def test_what_optimize_has_replaced_and_vacuum_deleted_is_named(spark, table):
+    one = table("undo_compacted")
+    bad = load(spark, f"INSERT INTO {one} VALUES (3, 'bad')")
+    replaced = set(folder(spark, one).glob("*.parquet"))
+    spark.sql(f"OPTIMIZE {one}")
+    for file in replaced:
+        file.unlink()
+    with refused("LAKESTEP_UNDO_FILES_GONE", "58P01") as raised:
+        spark.sql(f"REVERT TRANSACTION '{bad}'")
+    assert any(file.name in str(raised.value) for file in replaced)
+    assert ids(spark, one) == [1, 2, 3]
+
+
 def test_bad_load_is_replaced_by_a_good_one_in_one_transaction(spark, other_session, pair):
     one, two = pair
     bad = load(

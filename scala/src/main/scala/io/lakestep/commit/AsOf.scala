@@ -1,5 +1,6 @@
 package io.lakestep.commit
 
+import java.time.Instant
 import java.util.Locale
 
 import io.lakestep.{Errors, LakestepException}
@@ -36,7 +37,9 @@ object AsOf {
   }
 
   /** What was committed up to then. */
-  final case class Time(timeMs: Long) extends AsOf
+  final case class Time(timeMs: Long) extends AsOf {
+    override def toString: String = s"TIMESTAMP ${Instant.ofEpochMilli(timeMs)}"
+  }
 
   /** What there was when a transaction was committed, without what it has changed itself. */
   final case class Before(transaction: String) extends AsOf {

@@ -154,11 +154,17 @@ final class Reverts private[commit] (env: Environment) {
     val paths = (own ++ since).flatMap(_.files).map(_.plainPath).toSet
     val isOverHeader =
       others.nonEmpty && (!fits || others.exists(r => !paths(FileAction.plain(r))))
-    val blockers = if (isOverHeader) (upon ++ overHeader).distinct else upon
+    val all = if (isOverHeader) (upon ++ overHeader).distinct else upon
+    // One that has only rearranged rows stands in the way where what it has replaced is gone.
+    def replacedBy(c: LogCommit) =
+      if (c.changesData) Vector.empty
+      else c.files.filter(f => f.isRemoved && !surroundings.exists(f)).map(_.path)
+    val replaced = all.flatMap(replacedBy)
+    val blockers = all.filter(replacedBy(_).isEmpty)
     RevertPlan(
       plan.actions.filterNot(_.isInstanceOf[Protocol]),
       blockers.map(c => conflict(table, c, touched(c).map(_.path).distinct)),
-      if (blockers.isEmpty) others else Vector.empty,
+      if (blockers.isEmpty) (others ++ replaced).distinct else Vector.empty,
       kept,
       // Those before the change, and before what only rearranged it.
       (own.take(1) ++ since.filter(c => c.files.exists(f => f.isRemoved && !f.dataChange)))

@@ -101,8 +101,10 @@ final class Snapshots private[commit] (
     }
   }
 
+  /** Whether it holds anything still. */
   private def isThere(snapshot: NamedSnapshot): Boolean =
-    timeline.snapshots.find(snapshot.name).exists(_.id == snapshot.id)
+    timeline.snapshots.find(snapshot.name)
+      .exists(s => s.id == snapshot.id && !s.isExpired(clock.nowMs()))
 
   private def holdName() = s"${NamedSnapshot.Hold}${ids.nextHex()}"
 

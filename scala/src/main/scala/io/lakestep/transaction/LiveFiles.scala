@@ -36,18 +36,19 @@ private[lakestep] final class LiveFiles(session: SparkSession) {
         wrong(snapshots.state(None))
       else found
     val gone = state.missing.map { path =>
-      VerificationFinding(
-        Severity.Note,
-        path.uri,
-        "The table is gone, or cannot be read any more as it was."
-      )
+      val text = "The table is gone, or cannot be read any more as it was."
+      // Where only a clean-up took what nobody was told to keep, nothing is wrong.
+      if (state.at.named.exists(_.table(path).isDefined))
+        VerificationFinding(Severity.Problem, path.uri, text, Step)
+      else VerificationFinding(Severity.Note, path.uri, text)
     }
     val whole = VerificationFinding(
       Severity.Ok,
       s"data of ${asOf.fold("now")(_.toString)}",
       s"$files files of $tables tables are there with their sizes."
     )
-    gone ++ sure ++ Option.when(sure.isEmpty)(whole)
+    val isWhole = (gone ++ sure).forall(_.severity != Severity.Problem)
+    gone ++ sure ++ Option.when(isWhole)(whole)
   }
 
   private def wrong(state: DatabaseState): Vector[VerificationFinding] = {

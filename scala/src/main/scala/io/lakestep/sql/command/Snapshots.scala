@@ -38,7 +38,8 @@ private[sql] object SnapshotRow {
     s.retainUntilMs.map(new Timestamp(_)).orNull,
     s.tables.size,
     s.missing.map(_.uri),
-    state(session, KeptCopies.make(session, s))
+    if (s.isExpired(System.currentTimeMillis())) "EXPIRED"
+    else state(session, KeptCopies.make(session, s))
   )
 
   /**

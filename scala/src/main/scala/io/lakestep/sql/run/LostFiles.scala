@@ -41,13 +41,16 @@ private[run] object LostFiles extends AdaptiveSparkPlanHelper {
     for ((table, version) <- scans(session, plan, file).headOption) yield {
       val ref = BasePath.ref(CanonicalPath(table, session.sessionState.newHadoopConf()))
       val snapshots = Databases.of(session).timeline.snapshots
+      val same = snapshots.all().find(s => !s.isHold && s.table(ref).exists(_.version == version))
       Errors.caused(
         "LAKESTEP_DATA_FILE_GONE",
         lost,
         "file" -> file.toString,
         "table" -> table.toString,
         "version" -> version.toString,
-        "reason" -> snapshots.keeper(ref)((_, held) => held.version - version)
+        "reason" -> same.fold(snapshots.keeper(ref)((_, held) => held.version - version)) {
+          reads => s"snapshot ${reads.name} reads it, too, so no session with Lakestep did"
+        }
       )
     }
   }
@@ -73,7 +76,15 @@ private[run] object LostFiles extends AdaptiveSparkPlanHelper {
   private def versionOf(session: SparkSession, index: TahoeFileIndex): Option[Long] = index match {
     // What a transaction has staged is of no version yet.
     case _ if OverlayPath.isOverlay(index.path) =>
-      Option.when(Transactions.isReadOnly(session))(OverlayPath.parse(index.path).chain.pin)
+      val chain = OverlayPath.parse(index.path).chain
+      Option.when(chain.isReadOnly || Transactions.isReadOnly(session)) {
+        named(index).getOrElse(chain.pin)
+      }
+    case _ => named(index)
+  }
+
+  /** Where the query names it. */
+  private def named(index: TahoeFileIndex): Option[Long] = index match {
     case prepared: PreparedDeltaFileIndex => prepared.versionScanned
     case log: TahoeLogFileIndex if log.isTimeTravelQuery => Some(log.getSnapshot.version)
     case _ => None

@@ -64,9 +64,10 @@ final case class SparingVacuum(vacuum: VacuumTableCommand) extends LeafRunnableC
     val files = new HeldFiles(session, table)
     val held = for (holder <- holders; version <- holder.version) yield {
       val left = files.count(holder, version)
+      val whose = if (holder.kind == Holder.OfTransaction) "transaction" else "snapshot"
       logInfo(
-        s"VACUUM of $table leaves ${left.files} files, ${left.bytes} bytes, which ${holder.name} " +
-          s"reads in version $version and the newest version does not have"
+        s"VACUUM of $table leaves ${left.files} files, ${left.bytes} bytes, which $whose " +
+          s"${holder.name} reads in version $version and the newest version does not have"
       )
       version -> (files.data(holder, version)(_: String))
     }

@@ -2,6 +2,8 @@ package org.apache.spark.sql.delta.lakestep
 
 import java.util.concurrent.TimeUnit
 
+import scala.util.control.NonFatal
+
 import io.delta.tables.execution.VacuumTableCommand
 import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
@@ -31,7 +33,7 @@ object DeltaVacuum {
 
   /**
    * @param spared by the newest version of the table, and the time before which files are deleted at most
-   * @param refused is called when Delta has deleted nothing, as the hours are too few
+   * @param refused is called when it has failed and deleted nothing, once `spared` has been asked
    */
   def apply(session: SparkSession, vacuum: VacuumTableCommand)(spared: (Long, Long) => Spared)(
       refused: => Unit): Seq[Row] = {
@@ -43,13 +45,19 @@ object DeltaVacuum {
       val hours = vacuum.horizonHours.map(h => TimeUnit.HOURS.toMillis(math.round(h)))
       // Which of them counts is Delta's to say.
       val retainMs = hours.fold(configured)(_.min(configured))
-      val spare = spared(snapshot.version, System.currentTimeMillis() - retainMs)
-      val wanted = asked(session, vacuum)
-      val inventory =
-        if (spare.isEmpty || wanted.exists(!isInventory(_))) wanted
-        else
-          Some(without(table, wanted.getOrElse(listed(session, table, snapshot.metadata)), spare))
-      try
+      var isBegun = false
+      try {
+        val spare = spared(snapshot.version, System.currentTimeMillis() - retainMs)
+        val wanted = asked(session, vacuum)
+        val inventory =
+          if (spare.isEmpty || wanted.exists(!isInventory(_))) wanted
+          else
+            Some(without(
+              table,
+              wanted.getOrElse(listed(session, table, snapshot.metadata)),
+              spare
+            ))
+        isBegun = true
         VacuumCommand.gc(
           session,
           table,
@@ -58,19 +66,26 @@ object DeltaVacuum {
           inventory,
           vacuum.vacuumType
         ).collect().toSeq
-      catch {
-        case e: IllegalArgumentException if isRefused(e) =>
-          refused
+      } catch {
+        case e: Throwable if !isBegun || isRefused(e) =>
+          try refused
+          catch { case NonFatal(undo) => e.addSuppressed(undo) }
           throw e
       }
     }
   }
 
-  /** Whether Delta has not even looked for files, as the hours are too few. On Spark 4.0 that has no condition. */
-  private def isRefused(failure: IllegalArgumentException): Boolean = failure match {
-    case told: SparkThrowable =>
-      Option(told.getCondition).exists(_.startsWith("DELTA_VACUUM_RETENTION_PERIOD_"))
-    case _ => String.valueOf(failure.getMessage).startsWith("requirement failed")
+  /**
+   * Whether Delta has not even looked for files: the hours are too few, for which there is no condition on Spark
+   * 4.0, or the inventory is none.
+   */
+  private def isRefused(failure: Throwable): Boolean = failure match {
+    case told: SparkThrowable if told.getCondition != null =>
+      told.getCondition.startsWith("DELTA_VACUUM_RETENTION_PERIOD_") ||
+      told.getCondition == "DELTA_INVALID_INVENTORY_SCHEMA"
+    case plain: IllegalArgumentException =>
+      String.valueOf(plain.getMessage).startsWith("requirement failed")
+    case _ => false
   }
 
   private def isInventory(frame: DataFrame): Boolean =
