@@ -212,7 +212,7 @@ class Verification:
         for found in self._timeline.stores.list(root / "checkpoints"):
             if (name := _NAME.fullmatch(found.name)) and not name[2]:
                 known[str(root / "checkpoints" / found.name)] = int(name[1])
-        for kind in ("history/entries", "history/snapshots", "makings"):
+        for kind in ("history/entries", "history/snapshots", "history/names", "makings"):
             folder = root / kind
             for found in self._timeline.stores.list(folder):
                 if found.name[:20].isdecimal() and found.name[20:21] == ".":

@@ -100,7 +100,7 @@ private[commit] final class Names(env: Environment, late: LateNames) {
   private def since(
       txn: BegunTransaction,
       view: TimelineView,
-      all: Boolean = false): Iterator[EntryStatus] =
+      all: Boolean): Iterator[EntryStatus] =
     if (view.lastNames <= txn.snapshot && !all) Iterator.empty
     else if (view.first <= txn.snapshot + 1) view.after(txn.snapshot).iterator
     else timeline.after(txn.base).takeWhile(_.entry.number < view.next)
@@ -322,8 +322,10 @@ private[commit] final class Names(env: Environment, late: LateNames) {
 
   /** Names that a metastore may show otherwise than they were at a snapshot, with what they stood for. */
   def before(txn: BegunTransaction): Map[NameKey, Option[NamedObject]] = {
-    val later = since(txn, timeline.known).flatMap(_.names).toVector
-    pending(unmadeNow(txn)) ++ later.reverseIterator.map(c => c.key -> c.before)
+    val hasLater = timeline.known.lastNames > txn.snapshot
+    val later =
+      if (hasLater) timeline.firstChanges(txn.base.number, txn.base.hash).before else Map.empty
+    pending(unmadeNow(txn)) ++ later
   }
 
   /** What an earlier state does not know to be made may have been made since, and changed by others. */

@@ -203,7 +203,10 @@ private[commit] final class Pins(env: Environment, bindings: Bindings) {
     val isForgotten = view.first > at.entry + 1 &&
       view.snapshot.logs.get(log).exists(_.lastEntry > at.entry)
     if (!isForgotten || !safeguards.readsForgotten) view.writers(log, at.entry).headOption
-    else timeline.after(at.base).map(_.entry).collectFirst {
+    else timeline.after(
+      at.base,
+      !_.logs.get(log).exists(_.lastEntry > at.entry)
+    ).map(_.entry).collectFirst {
       case c: CommitEntry if c.number > at.entry && c.tables.exists(_.log == log) =>
         (timeline.status(c.number), c, c.tables.indexWhere(_.log == log))
     }

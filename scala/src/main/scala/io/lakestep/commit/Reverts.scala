@@ -241,7 +241,7 @@ final class Reverts private[commit] (env: Environment) {
       .filter { case (query, applied) => !earlier.batches.byQuery.get(query).contains(applied) }
     if (moved.isEmpty) (Vector.empty, Vector.empty)
     else {
-      val written = completed(timeline.after(earlier), base.number)
+      val written = completed(timeline.allAfter(earlier.number), base.number)
         .flatMap(c => c.batches.map(_.query -> c.tables.map(_.log).toSet))
         .groupMapReduce(_._1)(_._2)(_ ++ _)
       moved.partitionMap { case (query, applied) =>
@@ -261,7 +261,7 @@ final class Reverts private[commit] (env: Environment) {
 
   /** The completed entries after one, up to what a transaction reads. */
   def later(entry: CommitEntry, txn: BegunTransaction): Vector[CommitEntry] =
-    completed(timeline.since(entry.number), txn.snapshot)
+    completed(timeline.allAfter(entry.number), txn.snapshot)
 
   /** Of entries of which some may have been read without their ends. */
   private def completed(entries: Iterator[EntryStatus], upTo: Long): Vector[CommitEntry] =

@@ -5,9 +5,7 @@ import scala.util.control.NonFatal
 
 import io.lakestep.{Errors, LakestepException}
 import io.lakestep.log.TableRef
-import io.lakestep.timeline.{
-  CommitEntry, Cut, NamedSnapshot, Requested, SnapshotTable, TimelineView
-}
+import io.lakestep.timeline.{Cut, NamedSnapshot, Requested, SnapshotTable, TimelineView}
 
 /** What CREATE SNAPSHOT asks for. Without `asOf` it is the newest state. */
 final case class SnapshotRequest(
@@ -350,8 +348,7 @@ final class Snapshots private[commit] (
     }
     byVacuum.orElse {
       timeline.refresh()
-      val purged = timeline.since(snapshot.entry).map(_.entry)
-        .collect { case c: CommitEntry => c.purges.map(_.path) }.flatten.toSet
+      val purged = timeline.firstChanges(snapshot.entry).purged
       snapshot.tables.find(t => purged(t.path))
     }
   }

@@ -32,8 +32,14 @@ private[timeline] final class History(
   private val packs = s"$folder/entries"
   private val snapshots = s"$folder/snapshots"
 
+  private val names = s"$folder/names"
+
   /** Where the temporary files of stores stand. */
-  def folders: Vector[String] = Vector(packs, snapshots)
+  def folders: Vector[String] = Vector(packs, snapshots, names)
+
+  /** @param entries all with these numbers, with their ends */
+  def digests(entries: (Long, Long) => Vector[EntryStatus]): NameDigests =
+    new NameDigests(store, names, size, atOnce, entries)
 
   /**
    * Puts what is due behind a finished prefix; what is missing before it, too, as far as a few packs.

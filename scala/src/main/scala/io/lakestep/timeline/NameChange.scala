@@ -83,7 +83,7 @@ object NamedObject {
 /**
  * That the data of a dropped table may be deleted: no transaction gives it a name again, or writes it.
  *
- * @param key the name that it had last
+ * @param key the name that it had before the entry that dropped it
  * @param head the newest version in its log, -1 for none
  */
 final case class Purge(key: NameKey, path: TableRef, head: Long)

@@ -7,7 +7,7 @@ import scala.util.control.NonFatal
 
 /** What a timeline knows of entries that are not in memory any more. */
 private[timeline] trait OldEntries {
-  import OldEntries.Most
+  import OldEntries.{Most, Recent}
 
   protected def atOnce: AtOnce
   def known: TimelineView
@@ -24,21 +24,30 @@ private[timeline] trait OldEntries {
 
   protected def history: History
 
+  private lazy val digests = history.digests(entries)
+
+  /** Puts what is due behind a finished prefix. */
+  protected def putHistory(prefix: TimelineSnapshot): Unit = {
+    history.putIfDue(prefix, entries)
+    digests.putIfDue(prefix.number)
+  }
+
   /** Entries of these numbers and what is known of their ends, as far as there are such. */
   def entries(from: Long, to: Long): Vector[EntryStatus] =
     inOrder(from.max(TimelineEntry.First), to.min(known.next - 1)).toVector
 
-  /** From memory, from packs, and one by one, many at once. */
-  private def inOrder(from: Long, to: Long): Iterator[EntryStatus] = {
+  /** From memory, from packs, and one by one, many at once, but for the first so many packs. */
+  private def inOrder(from: Long, to: Long, alone: Int = 0): Iterator[EntryStatus] = {
     val inMemory = known.first
     val (old, recent) = (to.min(inMemory - 1), from.max(inMemory))
-    packed(from, old).iterator.flatten ++ (recent to to).iterator.map(status)
+    packed(from, old, alone).flatten ++ (recent to to).iterator.map(status)
   }
 
   /** By packs, each all of them or those of its entries that are asked for. */
-  private def packed(from: Long, to: Long): Iterator[Vector[EntryStatus]] = {
+  private def packed(from: Long, to: Long, alone: Int): Iterator[Vector[EntryStatus]] = {
     val starts = Iterator.iterate(from)(history.after).takeWhile(_ <= to)
-    starts.grouped(Most).flatMap { some =>
+    val (first, others) = starts.splitAt(alone)
+    (first.map(Seq(_)) ++ others.grouped(Most)).flatMap { some =>
       val found = atOnce(some.toVector)(n => n -> history.packOf(n)).toMap
       val left = some.filter(found(_).isEmpty).flatMap(n => n to (history.after(n) - 1).min(to))
       val singles = left.toVector.grouped(Most).flatMap(atOnce(_)(status)).toVector
@@ -59,17 +68,9 @@ private[timeline] trait OldEntries {
    */
   def snapshotAt(number: Long): TimelineSnapshot =
     if (number < TimelineEntry.First) TimelineSnapshot.empty
-    else Option(kept.synchronized(kept.get(number))).getOrElse {
-      val snapshot = last(onward(start(number)(_.number <= number), number))
-      kept.synchronized(kept.put(number, snapshot))
-      snapshot
-    }
+    else kept.getOrElse(number)(last(onward(start(number)(_.number <= number), number)))
 
-  /** Those that were asked for last: a query has several tables. */
-  private val kept = new util.LinkedHashMap[Long, TimelineSnapshot](16, 0.75f, true) {
-    override def removeEldestEntry(eldest: util.Map.Entry[Long, TimelineSnapshot]): Boolean =
-      size > OldEntries.Kept
-  }
+  private val kept = new Recent[Long, TimelineSnapshot]
 
   /** The last snapshot whose time is not later; of several with the same time the newest. */
   def snapshotBefore(timeMs: Long): TimelineSnapshot = {
@@ -79,6 +80,51 @@ private[timeline] trait OldEntries {
   }
 
   private def last(snapshots: Iterator[TimelineSnapshot]) = snapshots.reduce((_, next) => next)
+
+  /**
+   * The entries after a snapshot, in order; those before a later one of which the same holds may be left out.
+   */
+  def after(
+      snapshot: TimelineSnapshot,
+      holds: TimelineSnapshot => Boolean): Iterator[EntryStatus] = {
+    val newest = start(known.finished)(holds)
+    val from = if (newest.number > snapshot.number) newest else snapshot
+    chained(inOrder(from.number + 1, known.next - 1, alone = 1), from.hash)
+  }
+
+  /** The entries after one, in order, to be read as a whole. */
+  def allAfter(number: Long): Iterator[EntryStatus] =
+    chained(inOrder(number + 1, known.next - 1), hashAt(number))
+
+  private def hashAt(number: Long) = if (number < TimelineEntry.First) "" else status(number).hash
+
+  private def chained(entries: Iterator[EntryStatus], hash: String): Iterator[EntryStatus] = {
+    var last = hash
+    entries.map { status =>
+      val found = checked(status, last)
+      last = found.hash
+      found
+    }
+  }
+
+  /** What the entries after one have changed of names, as far as they are known. */
+  def firstChanges(number: Long): FirstChanges = firstChanges(number, hashAt(number))
+
+  /** @param hash that of the entry with the number */
+  def firstChanges(number: Long, hash: => String): FirstChanges = {
+    val view = known
+    val recent = FirstChanges.of(view.after(number))
+    if (view.first <= number + 1) recent
+    else {
+      val range = (number, view.first - 1)
+      val old = changes.getOrElse(range) {
+        digests.of(number + 1, view.first - 1, hash, view.hashBeforeFirst)
+      }
+      old.and(recent)
+    }
+  }
+
+  private val changes = new Recent[(Long, Long), FirstChanges]
 
   /** A snapshot and those after it, entry by entry. */
   private def onward(from: TimelineSnapshot, to: Long): Iterator[TimelineSnapshot] =
@@ -162,6 +208,20 @@ private object OldEntries {
   /** How many entries are read at once, also by the timeline itself. */
   val Most = 64
 
-  /** How many snapshots are kept in memory. */
-  val Kept = 4
+  /** How many are kept in memory. */
+  private val Kept = 4
+
+  /** What was asked for last: a query has several tables, and names. */
+  private final class Recent[K, V] {
+    private val found = new util.LinkedHashMap[K, V](16, 0.75f, true) {
+      override def removeEldestEntry(eldest: util.Map.Entry[K, V]): Boolean = size > Kept
+    }
+
+    def getOrElse(key: K)(make: => V): V =
+      Option(found.synchronized(found.get(key))).getOrElse {
+        val made = make
+        found.synchronized(found.put(key, made))
+        made
+      }
+  }
 }

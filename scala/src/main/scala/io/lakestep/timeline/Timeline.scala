@@ -151,7 +151,7 @@ final class Timeline(
         try snapshotAt(known.number)
         catch { case NonFatal(_) => known }
     checkpoints.putIfDue(milestone)
-    history.putIfDue(milestone, entries)
+    putHistory(milestone)
   }
 
   /** Entries alone; of many also their ends, so that not all are kept. */

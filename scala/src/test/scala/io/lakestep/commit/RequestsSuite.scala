@@ -143,6 +143,32 @@ final class RequestsSuite extends AnyFunSuite {
     }
   }
 
+  test(
+    "an old version of a table that was not written for long asks for no more, and is the same"
+  ) {
+    val interval = 2
+    val s = new Scene(2, checkpointInterval = interval)
+    def write(times: Int, tables: String*): Unit = (1 to times).foreach { _ =>
+      s.lake.clock.advance(10)
+      s.run(tables)
+    }
+    write(3, "T0", "T1")
+    val costs = for (quiet <- Seq(interval * 64, interval * 64 * 4)) yield {
+      val before = s.db.timeline.known.finished
+      val version = s.lake.head("T1")
+      write(quiet, "T0")
+      write(8 * interval, "T0", "T1")
+      val reader = s.lake.client(options = s.options)
+      s.asked {
+        val request = BeginRequest(None, "me", "suite", IsolationLevel.Snapshot, true, 0)
+        val txn = reader.begin(request.copy(asOf = Some(AsOf.Version(before + 1))))
+        assert(reader.pinned(txn, s.lake.path("T1"), -1).version == version)
+      }("get")
+    }
+    // Kept states are looked at, and the packs after one.
+    assert(costs.forall(_ <= 64 + 64 + 40), costs)
+  }
+
   /** What COMMIT of T0 asks from its first lost number on, when others meanwhile do this. */
   private def afterLosing(
       isolation: IsolationLevel = IsolationLevel.Snapshot,

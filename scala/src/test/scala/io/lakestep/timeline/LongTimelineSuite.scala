@@ -2,7 +2,7 @@ package io.lakestep.timeline
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.lakestep.{Ids, LongTest}
+import io.lakestep.{Ids, Json, LongTest}
 import io.lakestep.commit.{DatabaseOptions, ManualClock}
 import io.lakestep.log.TableRef
 import io.lakestep.storage.MemoryStore
@@ -43,8 +43,10 @@ final class LongTimelineSuite extends AnyFunSuite {
       deletedBytes += store.get(file).fold(0L)(_.length.toLong)
       store.delete(file)
     }
+    val hashes = Array.fill(count + 1)("")
     (1 to count).foreach { i =>
       put(writer, i.toLong)
+      hashes(i) = writer.known.lastHash
       store.requests = Vector.empty
       // What is in a pack is not asked for by itself.
       if (i % Interval == 0)
@@ -71,6 +73,17 @@ final class LongTimelineSuite extends AnyFunSuite {
       info(s"version $n of $count: $depth rounds, $requests requests")
       (depth, requests)
     }
+    for (n <- Seq(0, 70, count / 3, count / 2, count - 7000)) {
+      val (depth, requests) = cost { reader =>
+        reader.refresh()
+        val changed = reader.firstChanges(n.toLong, hashes(n))
+        assert(changed.before == (n + 1 to n + Names).map(i =>
+          key(i.toLong) -> named(i - Names)
+        ).toMap)
+      }
+      info(s"names in version $n of $count: $depth rounds, $requests requests")
+      assert(depth <= 8 && requests <= MostRequests + 4 * 64)
+    }
     assert(begin <= 4)
     assert(costs.forall(_._1 <= 8))
     assert(costs.forall(_._2 <= MostRequests))
@@ -89,7 +102,8 @@ final class LongTimelineSuite extends AnyFunSuite {
 
     def bytesIn(folder: String) = store.list(s"/db/$folder", "0").map(_.sizeBytes).sum
     val entries = bytesIn("timeline") + deletedBytes
-    val copies = Seq("history/entries", "history/snapshots", "checkpoints").map(bytesIn)
+    val derived = Seq("history/entries", "history/snapshots", "history/names", "checkpoints")
+    val copies = derived.map(bytesIn)
     info(s"entries and outcomes: $entries bytes; packs, snapshots, checkpoints: $copies bytes")
     // A pack quotes what it holds.
     assert(copies.sum < 1.5 * entries)
@@ -106,8 +120,20 @@ final class LongTimelineSuite extends AnyFunSuite {
     assert(reader.known.next == count + 1L)
   }
 
-  /** A checkpoint and a listing, 64 packs, and the snapshots that are looked at: none grows with the version. */
+  /**
+   * A checkpoint and a listing, 64 packs, and the snapshots that are looked at: none grows with the version. Names: packs
+   * and runs of them on both sides of the largest ones.
+   */
   private val MostRequests = 64 + 64 + 40
+
+  /** Each entry gives one of so many names another view. */
+  private val Names = 10
+
+  private def key(number: Long) = NameKey("m", "s", Some(s"t${number % Names}"))
+
+  private def named(number: Long): Option[NamedObject] = Option.when(number > 0) {
+    NamedObject(NamedObject.View, None, Json.obj().put("text", s"v$number"))
+  }
 
   /** What a reader holds does not grow with the timeline. */
   private val MostHeldBytes = 4L << 20
@@ -153,11 +179,13 @@ final class LongTimelineSuite extends AnyFunSuite {
         3,
         requested,
         Vector(table),
-        Vector.empty
+        Vector.empty,
+        names = Vector(NameChange(key(number), named(number - Names), named(number)))
       )
     )
     val hash = timeline.known.lastHash
     timeline.decide(Completed(number, hash, endedAt(number), Vector(Vector(number + 1))))
+    timeline.putApplied(number, hash, endedAt(number))
     timeline.checkpoint()
   }
 }
