@@ -51,8 +51,9 @@ private[lakestep] object SchemaFolder {
     catch { case _: AnalysisException => () }
     val fs = folder.getFileSystem(conf)
     def isEmpty = !fs.exists(folder) || fs.listStatus(folder).isEmpty
-    def isThere = catalog.databaseExists(schema.name) &&
-      catalog.getDatabase(schema.name).locationUri == elsewhere
+    def isThere =
+      try catalog.getDatabase(schema.name).locationUri == elsewhere
+      catch { case _: AnalysisException => false }
     if (!isThere && !isEmpty)
       throw Errors(NotEmpty, "schema" -> schema.name, "folder" -> folder.toString)
   }
