@@ -8,6 +8,8 @@ from test_swap import READERS
 
 from driver import TIMEOUT_S, DriverError, at_once
 from hive_metastore import MetastoreServer
+from lakestep import _run_file
+from lakestep._statements import split
 from name_cases import CASES, picture, run
 from name_steps import names, value
 from process import Died
@@ -233,6 +235,24 @@ def test_a_commit_that_cannot_ask_the_metastore_commits_nothing(sessions, server
     one.sql("ROLLBACK", "BEGIN", "COMMIT")
     for session in sessions:
         assert look(session, "unasked") == BEFORE
+
+
+def run_file(spark, text):
+    # What takes signals is the main thread's.
+    _run_file._Run(spark, _run_file.Job("f.sql", split(text), quiet=True)).everything()
+
+
+def test_lakestep_run_says_what_commit_warns_of(pair, sessions, tmp_path):
+    one, _ = sessions
+    one.sql("CREATE SCHEMA told")
+    text = "BEGIN; CREATE TABLE told.n USING delta AS SELECT 1 AS v; COMMIT"
+    with pair[0].halts("beforeNames:1") as halts:
+        running = halts.during(one.start("test_metastore_server:run_file", text=text))
+        assert halts.reached() == "beforeNames:1"
+        pair[1].session(tmp_path / "other").sql("CREATE TABLE told.n USING delta AS SELECT 2 AS v")
+        halts.go()
+        running.result(TIMEOUT_S)
+    assert "warning: [LAKESTEP_NAME_TAKEN]" in pair[0].log.read_text()
 
 
 UNDROP = "UNDROP TABLE {s}.t"
