@@ -134,10 +134,12 @@ def test_hive_has_one_spelling_of_a_name(start):
     _, session = start()
     session.sql(*SETUP, "SET spark.sql.caseSensitive = true", "BEGIN")
     refused = "LAKESTEP_UNSUPPORTED_IN_TRANSACTION.CASE_SENSITIVE"
-    for statement in ("CREATE TABLE s.N (v INT) USING delta", "DROP TABLE s.A", CHANGES[1]):
+    spelled = ("CREATE TABLE s.N (v INT) USING delta", "ALTER TABLE s.b RENAME TO s.C")
+    for statement in (*spelled, "DROP TABLE s.A"):
         with pytest.raises(DriverError) as raised:
             session.sql(statement)
         assert raised.value.condition == refused, statement
+    session.sql("CREATE TABLE s.lower (v INT) USING delta", "DROP TABLE s.lower")
     session.sql("UPDATE s.a SET v = 9", "COMMIT", "SET spark.sql.caseSensitive = false")
     # This Hive deletes the folder of a schema, in which a dropped table lies.
     session.sql("BEGIN", "DROP TABLE s.B", "COMMIT")

@@ -1,5 +1,9 @@
 package io.lakestep.catalog
 
+import java.net.URI
+
+import scala.util.Try
+
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
@@ -16,17 +20,24 @@ import io.lakestep.transaction.Databases
 object FolderOfAnother {
 
   /**
-   * Whether tables that were dropped, and may be brought back, lie in the folder of a schema, which Spark deletes
-   * when it drops that outside a transaction.
+   * Whether tables that transactions have dropped, or given a name that may not be made yet, lie in the folder of a
+   * schema, which Spark deletes when it drops that outside a transaction.
    */
-  def holdsDropped(session: SparkSession, schema: CatalogDatabase): Boolean = {
-    val place =
-      CanonicalPath.place(CanonicalPath(
-        new Path(schema.locationUri),
-        session.sessionState.newHadoopConf()
-      ).toUri.toString)
-    Databases.of(session).dropped().flatMap(_.table.path)
-      .exists(table => CanonicalPath.isInside(CanonicalPath.place(table.uri), place))
+  def holdsTables(session: SparkSession, schema: CatalogDatabase): Boolean = {
+    val tables = Databases.of(session).claimed()
+    tables.nonEmpty && {
+      val conf = session.sessionState.newHadoopConf()
+      val folder = new Path(schema.locationUri)
+      // A store that this client does not have holds none that it could look for.
+      val place = Try(CanonicalPath(folder, conf)).getOrElse(folder).toUri.toString
+      val outer = CanonicalPath.place(place)
+      tables.exists { table =>
+        CanonicalPath.isInside(CanonicalPath.place(table.uri), outer) && {
+          val log = new Path(new URI(table.log))
+          Try(HadoopStores.hasFolder(log.getFileSystem(conf), log)).getOrElse(true)
+        }
+      }
+    }
   }
 
   /**

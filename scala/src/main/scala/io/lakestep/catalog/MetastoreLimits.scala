@@ -1,5 +1,7 @@
 package io.lakestep.catalog
 
+import java.util.Locale
+
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.catalog.{
   CatalogDatabase, CatalogTable, CatalogTableType, ExternalCatalog
@@ -27,21 +29,25 @@ private[catalog] final class MetastoreLimits(session: SparkSession) {
   /**
    * To be called before a name is changed: whether COMMIT can say whose names these are, and make them.
    *
-   * Conditions: LAKESTEP_UNSUPPORTED_IN_TRANSACTION.GLUE and .CASE_SENSITIVE, LAKESTEP_METASTORE_WITHOUT_ID.
+   * Conditions: LAKESTEP_UNSUPPORTED_IN_TRANSACTION.GLUE, LAKESTEP_METASTORE_WITHOUT_ID.
    */
   def refuseUnfit(base: ExternalCatalog): Unit = {
-    def refuse(why: String, target: String) =
-      throw Errors(
-        s"LAKESTEP_UNSUPPORTED_IN_TRANSACTION.$why",
-        "statement" -> "Changing a name",
-        "target" -> target
-      )
-    if (factory.toLowerCase.contains("glue")) refuse("GLUE", factory)
-    if (isHive && session.sessionState.conf.caseSensitiveAnalysis)
-      refuse("CASE_SENSITIVE", "a Hive metastore")
+    if (factory.toLowerCase.contains("glue")) throw unsupported("GLUE", factory)
     Metastore.id(base)
     ()
   }
+
+  private def unsupported(why: String, target: String) = Errors(
+    s"LAKESTEP_UNSUPPORTED_IN_TRANSACTION.$why",
+    "statement" -> "Changing a name",
+    "target" -> target
+  )
+
+  /** Two spellings are one name for Hive alone. Condition: LAKESTEP_UNSUPPORTED_IN_TRANSACTION.CASE_SENSITIVE. */
+  def refuseSpelling(names: Iterable[String]): Unit =
+    if (isHive && session.sessionState.conf.caseSensitiveAnalysis)
+      for (name <- names.find(n => n != n.toLowerCase(Locale.ROOT)))
+        throw unsupported("CASE_SENSITIVE", name)
 
   /** Condition: LAKESTEP_NAME_TOO_LONG, as of the other methods. */
   def refuse(schema: CatalogDatabase): Unit = {

@@ -92,7 +92,13 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
 
   private def change(names: TransactionNames)(next: NameState => NameState): Unit = {
     limits.refuseUnfit(base)
-    names.change(next)
+    names.change { before =>
+      val after = next(before)
+      limits.refuseSpelling(after.schemas.keys ++ after.tables.keys.flatMap(t =>
+        Seq(t.schema, t.name)
+      ))
+      after
+    }
   }
 
   // Schemas.
@@ -127,7 +133,7 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
       }
     } {
       val schema = Metastore.schema(base, name)
-      schema.filter(FolderOfAnother.holdsDropped(session, _)) match {
+      schema.filter(FolderOfAnother.holdsTables(session, _)) match {
         case Some(holding) =>
           val conf = session.sessionState.newHadoopConf()
           SchemaFolder.drop(base, conf, holding, cascade)

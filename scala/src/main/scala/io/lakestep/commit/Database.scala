@@ -186,6 +186,16 @@ final class Database private[lakestep] (
       timeline.known.snapshot.names.pending.keySet.filter(k => options.catalogs.has(k.metastore))
     }
 
+  /** Where tables lie that have been dropped, or that a metastore may not show yet, as the timeline is now. */
+  def claimed(): Vector[TableRef] =
+    if (timeline.existingId.isEmpty) Vector.empty
+    else {
+      val view = timeline.refresh()
+      val names = view.snapshot.names
+      val named = names.pending.values ++ view.after(view.finished).flatMap(_.names).map(_.after)
+      names.dropped.flatMap(_.table.path) ++ named.flatten.flatMap(_.path)
+    }
+
   /** The newest committed batch of a query, as the timeline is now. */
   def batch(query: String): Option[AppliedBatch] =
     if (timeline.existingId.isEmpty) None else timeline.refresh().batch(query)

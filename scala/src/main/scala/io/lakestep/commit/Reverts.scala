@@ -154,13 +154,13 @@ final class Reverts private[commit] (env: Environment) {
     val paths = (own ++ since).flatMap(_.files).map(_.plainPath).toSet
     val isOverHeader =
       others.nonEmpty && (!fits || others.exists(r => !paths(FileAction.plain(r))))
-    val all = if (isOverHeader) (upon ++ overHeader).distinct else upon
     // One that has only rearranged rows stands in the way where what it has replaced is gone.
     def replacedBy(c: LogCommit) =
       if (c.changesData) Vector.empty
       else c.files.filter(f => f.isRemoved && !surroundings.exists(f)).map(_.path)
-    val replaced = all.flatMap(replacedBy)
-    val blockers = all.filter(replacedBy(_).isEmpty)
+    val replaced = upon.flatMap(replacedBy)
+    val over = if (isOverHeader) overHeader else Vector.empty
+    val blockers = (upon.filter(replacedBy(_).isEmpty) ++ over).distinct
     RevertPlan(
       plan.actions.filterNot(_.isInstanceOf[Protocol]),
       blockers.map(c => conflict(table, c, touched(c).map(_.path).distinct)),

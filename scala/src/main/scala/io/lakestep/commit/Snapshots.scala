@@ -245,8 +245,15 @@ final class Snapshots private[commit] (
     val cut = Cut(log, table, head, beforeMs, clock.nowMs())
     timeline.snapshots.putCut(cut)
     observer.cutPut(table)
-    timeline.snapshots.all().filter(_.isExpired(clock.nowMs())).foreach(drop)
-    cut -> holders(log, table, own)
+    try {
+      timeline.snapshots.all().filter(_.isExpired(clock.nowMs())).foreach(drop)
+      cut -> holders(log, table, own)
+    } catch {
+      case failure: Throwable =>
+        try uncut(cut)
+        catch { case NonFatal(undo) => failure.addSuppressed(undo) }
+        throw failure
+    }
   }
 
   def uncut(cut: Cut): Unit = timeline.snapshots.deleteCut(cut)

@@ -2,6 +2,8 @@ package io.lakestep.names
 
 import java.util.UUID
 
+import scala.util.control.NonFatal
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.AnalysisException
@@ -28,15 +30,25 @@ private[lakestep] object SchemaFolder {
       schema: CatalogDatabase,
       cascade: Boolean): Unit = {
     val name = schema.name
-    val tables = catalog.listTables(name)
-    val functions = catalog.listFunctions(name, "*")
-    if (cascade || tables.isEmpty && functions.isEmpty)
-      leave(catalog, conf, schema, s".dropping-${UUID.randomUUID}")
-    if (cascade) {
-      tables.foreach(catalog.dropTable(name, _, ignoreIfNotExists = true, purge = false))
-      functions.foreach(catalog.dropFunction(name, _))
+    def isEmpty = catalog.listTables(name).isEmpty && catalog.listFunctions(name, "*").isEmpty
+    def elsewhere() = leave(catalog, conf, schema, s".dropping-${UUID.randomUUID}")
+    try {
+      if (cascade) {
+        // Where it cannot be moved, nothing of it is dropped.
+        elsewhere()
+        catalog.alterDatabase(schema)
+        catalog.listTables(name)
+          .foreach(catalog.dropTable(name, _, ignoreIfNotExists = true, purge = false))
+        catalog.listFunctions(name, "*").foreach(catalog.dropFunction(name, _))
+      }
+      if (cascade || isEmpty) elsewhere()
+      catalog.dropDatabase(name, ignoreIfNotExists = true, cascade = cascade)
+    } catch {
+      case failure: Throwable =>
+        try catalog.alterDatabase(schema)
+        catch { case NonFatal(_) => () }
+        throw failure
     }
-    catalog.dropDatabase(name, ignoreIfNotExists = true, cascade = false)
   }
 
   /** Gives a schema another folder, so that its own is not deleted with it. Condition: LAKESTEP_SCHEMA_FOLDER_NOT_EMPTY. */

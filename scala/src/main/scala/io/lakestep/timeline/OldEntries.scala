@@ -82,14 +82,20 @@ private[timeline] trait OldEntries {
   private def last(snapshots: Iterator[TimelineSnapshot]) = snapshots.reduce((_, next) => next)
 
   /**
-   * The entries after a snapshot, in order; those before a later one of which the same holds may be left out.
+   * The entries after a snapshot, in order; far from it, those before a later one of which the same holds may be left
+   * out.
    */
   def after(
       snapshot: TimelineSnapshot,
       holds: TimelineSnapshot => Boolean): Iterator[EntryStatus] = {
-    val newest = start(known.finished)(holds)
-    val from = if (newest.number > snapshot.number) newest else snapshot
-    chained(inOrder(from.number + 1, known.next - 1, alone = 1), from.hash)
+    val end = known.next - 1
+    val next = Iterator.iterate(snapshot.number + 1)(history.after).drop(Most).next()
+    val near = chained(inOrder(snapshot.number + 1, (next - 1).min(end), alone = 4), snapshot.hash)
+    near ++ Iterator.single(()).filter(_ => next <= end).flatMap { _ =>
+      val newest = start(known.finished)(holds)
+      if (newest.number < next) chained(inOrder(next, end), hashAt(next - 1))
+      else chained(inOrder(newest.number + 1, end), newest.hash)
+    }
   }
 
   /** The entries after one, in order, to be read as a whole. */
