@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left"
 
 SCHEMAS = ("north", "south")
 NAMES = [f"{schema}.t{number}" for schema in SCHEMAS for number in range(6)]
-LOST = {"LAKESTEP_NOT_THERE_AS_OF", "LAKESTEP_SNAPSHOT_CUT"}
+LOST = {"LAKESTEP_NOT_THERE_AS_OF", "LAKESTEP_SNAPSHOT_CUT", "LAKESTEP_DATA_FILE_GONE"}
 GONE = {"LAKESTEP_UNDO_FILES_GONE", "LAKESTEP_UNDO_CUT"}
 # Why a transaction cannot be taken back.
 KEPT = {"LAKESTEP_REVERT_BUILT_UPON", "LAKESTEP_ALREADY_REVERTED", "LAKESTEP_REVERT_OF_UNDO"}
