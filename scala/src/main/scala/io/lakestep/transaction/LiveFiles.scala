@@ -35,8 +35,7 @@ private[lakestep] final class LiveFiles(session: SparkSession) {
       if (found.exists(_.severity == Severity.Problem) && asOf.isEmpty)
         wrong(snapshots.state(None))
       else found
-    val now = System.currentTimeMillis()
-    val promised = state.at.named.filterNot(_.isExpired(now)).toVector.flatMap(_.tables)
+    val promised = state.at.named.toVector.flatMap(_.tables)
       .filterNot(t => state.tables.exists(s => s.log == t.log && s.path == t.path)).map(_.path)
     val gone = state.missing.map { path =>
       val text = "The table is gone, or cannot be read any more as it was."
