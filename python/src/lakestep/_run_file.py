@@ -158,7 +158,8 @@ class _Run:
         if table is not None:
             _report.show_table(table)
         # COMMIT tells of names that are not as they should be.
-        if not statement.is_query and "warnings" in frame.columns:
+        ends = statement.is_boundary and not statement.is_query
+        if ends and "warnings" in frame.columns:
             for warning in (told for row in frame.collect() for told in row["warnings"] or ()):
                 _print(f"warning: {warning}")
 

@@ -44,7 +44,7 @@ private[catalog] final class MetastoreLimits(session: SparkSession) {
   )
 
   /** Two spellings are one name for Hive alone. Condition: LAKESTEP_UNSUPPORTED_IN_TRANSACTION.CASE_SENSITIVE. */
-  def refuseSpelling(names: Iterable[String]): Unit =
+  def refuseSpelling(names: => Iterable[String]): Unit =
     if (isHive && session.sessionState.conf.caseSensitiveAnalysis)
       for (name <- names.find(n => n != n.toLowerCase(Locale.ROOT)))
         throw unsupported("CASE_SENSITIVE", name)

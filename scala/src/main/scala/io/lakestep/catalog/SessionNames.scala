@@ -94,9 +94,8 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
     limits.refuseUnfit(base)
     names.change { before =>
       val after = next(before)
-      limits.refuseSpelling(after.schemas.keys ++ after.tables.keys.flatMap(t =>
-        Seq(t.schema, t.name)
-      ))
+      def spelled = after.tables.keys.flatMap(t => Seq(t.schema, t.name))
+      limits.refuseSpelling(after.schemas.keys ++ spelled)
       after
     }
   }

@@ -163,9 +163,10 @@ object Lifecycle {
       Transactions.become(session, transaction, TransactionState.Committing)
       val startedAt = System.nanoTime()
       def tookMs() = (System.nanoTime() - startedAt) / 1000000
-      val current = steps(transaction)
-      try commit(session, transaction, attempts, () => steps(transaction), current, tookMs _)
-      finally
+      try {
+        val current = steps(transaction)
+        commit(session, transaction, attempts, () => steps(transaction), current, tookMs _)
+      } finally
         if (!Set[TransactionState](
             TransactionState.Open,
             TransactionState.Failed,
