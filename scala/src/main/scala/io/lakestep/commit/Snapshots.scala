@@ -242,7 +242,7 @@ final class Snapshots private[commit] (
       head: Long,
       beforeMs: Long,
       own: Option[String]): (Cut, Vector[Holder]) = {
-    val cut = Cut(log, table, head, beforeMs, clock.nowMs())
+    val cut = Cut(ids.nextHex(), log, table, head, beforeMs, clock.nowMs())
     timeline.snapshots.putCut(cut)
     observer.cutPut(table)
     try {

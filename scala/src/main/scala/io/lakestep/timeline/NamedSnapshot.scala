@@ -47,8 +47,16 @@ final case class SnapshotTable(log: String, path: TableRef, version: Long)
 /**
  * What VACUUM of a table is about to delete, or has deleted: files that were removed before a time, and
  * that version `head` does not have.
+ *
+ * @param id names this one, also beside an equal one of another VACUUM
  */
-final case class Cut(log: String, path: TableRef, head: Long, beforeMs: Long, timeMs: Long) {
+final case class Cut(
+    id: String,
+    log: String,
+    path: TableRef,
+    head: Long,
+    beforeMs: Long,
+    timeMs: Long) {
 
   /** Whether another one has cut all that this one cuts. */
   def isWithin(other: Cut): Boolean =
@@ -96,9 +104,10 @@ private[timeline] object NamedSnapshotCodec {
       .put("beforeMs", cut.beforeMs).put("timeMs", cut.timeMs)
   )
 
-  def decodeCut(file: String, content: Array[Byte]): Cut = {
+  def decodeCut(id: String, file: String, content: Array[Byte]): Cut = {
     val f = StrictFields.parseSummed(file, content)
     Cut(
+      id,
       f.string("log"),
       TableRef(f.string("path")),
       f.long("head"),

@@ -11,7 +11,7 @@ import io.lakestep.storage.{ObjectStore, PutOutcome}
  * `<name>.<k>.dropped.json`; of a name only the newest k counts. Nothing of this is ever deleted, so
  * that who is late cannot make, or drop, another one than it meant.
  *
- * Who cuts puts `<root>/cuts/<log>.<hash>.json` before it reads the snapshots; who makes a snapshot reads
+ * Who cuts puts `<root>/cuts/<log>.<id>.json` before it reads the snapshots; who makes a snapshot reads
  * the cuts after it has put it. So one of the two knows of the other.
  */
 final class NamedSnapshots private[timeline] (
@@ -77,8 +77,7 @@ final class NamedSnapshots private[timeline] (
     ()
   }
 
-  private def file(cut: Cut) =
-    s"$cuts/${cut.log}.${Json.blake3(NamedSnapshotCodec.encode(cut)).take(32)}.json"
+  private def file(cut: Cut) = s"$cuts/${cut.log}.${cut.id}.json"
 
   private def ended(file: String) = file.stripSuffix(".json") + Ended
 
@@ -109,7 +108,8 @@ final class NamedSnapshots private[timeline] (
     val (ends, begun) = names.map(name => s"$cuts/$name").partition(_.endsWith(Ended))
     atOnce(begun) { file =>
       store.get(file).map { bytes =>
-        CutFile(file, NamedSnapshotCodec.decodeCut(file, bytes), ends.contains(ended(file)))
+        val id = file.stripPrefix(s"$cuts/$log.").stripSuffix(".json")
+        CutFile(file, NamedSnapshotCodec.decodeCut(id, file, bytes), ends.contains(ended(file)))
       }
     }.flatten
   }

@@ -239,7 +239,12 @@ final class NamedSnapshotsSuite extends AnyFunSuite {
     s.db.snapshots.cutting(s.log, s.lake.path("A"), s.lake.head("A"), 1, own = None)
     s.vacuum(9)
     assert(s.db.timeline.snapshots.openCutsOf(s.log).map(_.beforeMs) == Vector(1L))
-    val cut = Cut("l", s.lake.path("A"), 2, 9, 0)
+    // Nor does one that is taken back take an equal one of the same moment with it.
+    def cutting() = s.db.snapshots.cutting(s.log, s.lake.path("A"), 7, 100, own = None)._1
+    val (one, other) = (cutting(), cutting())
+    s.db.snapshots.uncut(one)
+    assert(s.db.timeline.snapshots.openCutsOf(s.log).filter(_.beforeMs == 100) == Vector(other))
+    val cut = Cut("id", "l", s.lake.path("A"), 2, 9, 0)
     assert(cut.isWithin(cut) && !cut.isWithin(cut.copy(log = "m")))
   }
 
