@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from datetime import timedelta
 from itertools import count
+from typing import NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -17,6 +18,7 @@ pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left"
 
 SCHEMAS = ("north", "south")
 NAMES = [f"{schema}.t{number}" for schema in SCHEMAS for number in range(6)]
+VIEWS = [f"{schema}.v{number}" for schema in SCHEMAS for number in range(2)]
 LOST = {"LAKESTEP_NOT_THERE_AS_OF", "LAKESTEP_SNAPSHOT_CUT", "LAKESTEP_DATA_FILE_GONE"}
 GONE = {"LAKESTEP_UNDO_FILES_GONE", "LAKESTEP_UNDO_CUT"}
 # Why a transaction cannot be taken back.
@@ -28,14 +30,40 @@ STEPS = int(os.environ.get("LAKESTEP_HISTORY_STEPS", "350"))
 
 
 class Model:
-    """What the names stand for: rows, by the identity of the table."""
+    """What the names stand for, by an identity: the rows of a table, the name that a view reads."""
 
     def __init__(self):
         self.numbers = count()
         self.tables = {}
+        self.views = {}
 
     def copy(self):
-        return {name: (table, dict(rows)) for name, (table, rows) in self.tables.items()}
+        return State(
+            {name: (table, dict(rows)) for name, (table, rows) in self.tables.items()},
+            dict(self.views),
+        )
+
+    def become(self, state):
+        self.tables, self.views = state.tables, state.views
+
+
+class State(NamedTuple):
+    """An earlier state of the model."""
+
+    tables: dict
+    views: dict
+
+    def copied(self):
+        tables = {name: (table, dict(rows)) for name, (table, rows) in self.tables.items()}
+        return State(tables, dict(self.views))
+
+    def read(self, view):
+        """The table behind a view, and what the view shows of it; None where there is none."""
+        _, name = self.views[view]
+        if name not in self.tables:
+            return None
+        table, rows = self.tables[name]
+        return table, {key: value for key, value in rows.items() if key % 2}
 
 
 class History:
@@ -87,7 +115,9 @@ class History:
         """A statement that changes names, done to the model."""
         tables = self.model.tables
         free = [name for name in NAMES if name not in tables]
-        kind = self.random.choice(["create", "drop", "rename"])
+        kind = self.random.choice(["create", "drop", "rename", "view", "view"])
+        if tables and kind == "view":
+            return self.view()
         if free and (kind == "create" or len(tables) < 6):
             name = self.random.choice(free)
             tables[name] = (next(self.model.numbers), {})
@@ -99,6 +129,16 @@ class History:
             return f"ALTER TABLE {name} RENAME TO {new}"
         del tables[name]
         return f"DROP TABLE {name}"
+
+    def view(self):
+        """A statement that makes, replaces or drops a view, done to the model."""
+        name, views = self.random.choice(VIEWS), self.model.views
+        if name in views and self.random.random() < 0.4:
+            del views[name]
+            return f"DROP VIEW {name}"
+        target = self.random.choice(sorted(self.model.tables))
+        views[name] = (next(self.model.numbers), target)
+        return f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM {target} WHERE id % 2 = 1"
 
     def transact(self):
         before = self.model.copy()
@@ -112,7 +152,7 @@ class History:
             if rolls_back := self.random.random() < 0.15:
                 txn.rollback()
         if rolls_back:
-            self.model.tables = before
+            self.model.become(before)
         elif txn.entry is not None:
             self.before[txn.entry] = before
             self.versions[txn.entry] = self.model.copy()
@@ -152,7 +192,7 @@ class History:
             self.done["refused"] += 1
         else:
             # A table that was made anew at its place may be missing.
-            self.snapshots[name] = {} if missing else state
+            self.snapshots[name] = State({}, {}) if missing else state
 
     def drop_snapshot(self):
         if self.snapshots:
@@ -186,7 +226,7 @@ class History:
                 raise
             self.done["kept"] += 1
             return False
-        self.model.tables = expected
+        self.model.become(expected)
         entry = self.newest()
         assert entry in (newest, newest + 1), done
         # It makes no entry where everything is so already, but for what was written outside since.
@@ -208,9 +248,24 @@ class History:
 
     def compare(self):
         """The names that there are, and all that they stand for, with the model."""
-        assert self.names() == set(self.model.tables)
-        for name, (_, rows) in self.model.tables.items():
+        state = self.model.copy()
+        assert self.names() == {*state.tables, *state.views}
+        for name, (_, rows) in state.tables.items():
             assert self.rows(f"SELECT * FROM {name}") == rows, name
+        for name in state.views:
+            self.see(state, name, "now")
+
+    def see(self, state, view, where, may_be_lost=lambda table: False):
+        """What a view shows, or that the table is not there that it reads."""
+        query, read = f"SELECT * FROM {view}", state.read(view)
+        if read is not None:
+            table, rows = read
+            self.same(rows, query, where, may_be_lost(table))
+            self.done["views"] += 1
+            return
+        with pytest.raises(Exception) as failure:
+            self.sql(query)
+        assert condition_of(failure.value) == "TABLE_OR_VIEW_NOT_FOUND", (query, where)
 
     def restore(self):
         if not self.versions:
@@ -221,9 +276,10 @@ class History:
             version = None
         else:
             point, state, version = self.point(POINTS, sorted(self.versions)[-12:])
-            hit = any(self.vacuumed.get(table, -1) >= version for table, _ in state.values())
+            tables = state.tables.values()
+            hit = any(self.vacuumed.get(table, -1) >= version for table, _ in tables)
             may_fail = LOST | GONE if hit else set()
-        copied = {name: (table, dict(rows)) for name, (table, rows) in state.items()}
+        copied, now = state.copied(), self.model.copy()
         kind = self.random.choice(RESTORED)
         if kind == "DATABASE":
             what, expected = "", copied
@@ -231,22 +287,28 @@ class History:
             may_fail = may_fail | (LOST | GONE if self.vacuumed else set())
         elif kind == "SCHEMA":
             what = self.random.choice(SCHEMAS)
-            stay = {n: t for n, t in self.model.tables.items() if schema_of(n) != what}
-            expected = stay | {n: t for n, t in copied.items() if schema_of(n) == what}
-        elif not state:
+            expected = State(
+                *(
+                    {name: one for name, one in current.items() if schema_of(name) != what}
+                    | {name: one for name, one in then.items() if schema_of(name) == what}
+                    for current, then in zip(now, copied, strict=True)
+                )
+            )
+        elif not state.tables:
             return
         else:
-            some = self.random.sample(sorted(state), min(2, len(state)))
-            back = {copied[name][0] for name in some}
-            stay = {n: t for n, t in self.model.tables.items() if t[0] not in back}
-            expected = stay | {name: copied[name] for name in some}
+            some = self.random.sample(sorted(state.tables), min(2, len(state.tables)))
+            back = {copied.tables[name][0] for name in some}
+            stay = {n: t for n, t in now.tables.items() if t[0] not in back}
+            tables = stay | {name: copied.tables[name] for name in some}
             # One that loses its name gets the one that it had then, if that is free.
-            were = {table: name for name, (table, _) in state.items()}
+            were = {table: name for name, (table, _) in state.tables.items()}
             for name in set(some) & stay.keys():
                 if earlier := were.get(stay[name][0]):
-                    if earlier in expected:
+                    if earlier in tables:
                         may_fail = may_fail | {"LAKESTEP_UNDO_NAME_TAKEN"}
-                    expected[earlier] = stay[name]
+                    tables[earlier] = stay[name]
+            expected = State(tables, now.views)
             what = f"({', '.join(some)})"
         self.done[kind] += self.undo(f"RESTORE {kind} {what} TO {point}", expected, may_fail)
 
@@ -255,11 +317,11 @@ class History:
             return
         id = self.random.choice(list(self.transactions)[-3:])
         entry = self.transactions[id]
-        before, after = self.before[entry], self.versions[entry]
+        before, after = self.before[entry].copied(), self.versions[entry]
         expected = self.model.copy()
-        rows_before = dict(before.values())
-        rows_after = dict(after.values())
-        for table, rows in list(expected.values()):
+        rows_before = dict(before.tables.values())
+        rows_after = dict(after.tables.values())
+        for table, rows in list(expected.tables.values()):
             if table in rows_before and table in rows_after:
                 was, became = rows_before[table], rows_after[table]
                 for key in became.keys() - was.keys():
@@ -267,15 +329,15 @@ class History:
                 for key, value in was.items():
                     if became.get(key) != value:
                         rows[key] = value
-        moved = dict(expected.values())
-        for name in before.keys() | after.keys():
-            then, now = before.get(name), after.get(name)
-            if (then and then[0]) != (now and now[0]):
-                if then is None:
-                    expected.pop(name, None)
-                else:
-                    # Under its other name it may have changed since.
-                    expected[name] = (then[0], moved.get(then[0], dict(then[1])))
+        moved = dict(expected.tables.values())
+        for names, were, became in zip(expected, before, after, strict=True):
+            for name in were.keys() | became.keys():
+                then, now = were.get(name), became.get(name)
+                if (then and then[0]) != (now and now[0]):
+                    names.pop(name, None)
+                    if then is not None:
+                        # Under its other name a table may have changed since.
+                        names[name] = (then[0], moved.get(then[0], then[1]))
         if self.undo(
             f"REVERT TRANSACTION '{id}'", expected, KEPT | (GONE if self.vacuumed else set())
         ):
@@ -306,8 +368,9 @@ class History:
         """The names in an earlier state, and what some of them stand for, in a transaction."""
         self.sql(f"BEGIN READ ONLY AS OF {clause}")
         try:
-            assert self.names() == set(state), clause
-            some = self.random.sample(sorted(state.items()), min(3, len(state)))
+            assert self.names() == {*state.tables, *state.views}, clause
+            tables = sorted(state.tables.items())
+            some = self.random.sample(tables, min(3, len(tables)))
             safe = {n: rows for n, (t, rows) in some if not may_be_lost(t)}
             if safe:
                 # One query is faster than several.
@@ -321,6 +384,8 @@ class History:
             for name, (_, rows) in some:
                 if name not in safe:
                     self.same(rows, f"SELECT * FROM {name}", clause, may_be_lost=True)
+            for name in self.random.sample(sorted(state.views), min(1, len(state.views))):
+                self.see(state, name, clause, may_be_lost)
         finally:
             self.sql("ROLLBACK")
 
@@ -346,9 +411,9 @@ class History:
             return self.vacuumed.get(table, -1) >= version
 
         self.check(state, point, may_be_lost)
-        if state and point == f"VERSION {version}":
-            name = self.random.choice(sorted(state))
-            table, rows = state[name]
+        if state.tables and point == f"VERSION {version}":
+            name = self.random.choice(sorted(state.tables))
+            table, rows = state.tables[name]
             query = f"SELECT * FROM {name} VERSION AS OF 'db:{version}'"
             self.same(rows, query, "outside", may_be_lost(table))
 
@@ -357,11 +422,11 @@ class History:
             self.read_snapshot(*self.random.choice(sorted(self.snapshots.items())))
 
     def read_snapshot(self, snapshot, state):
-        if state:
+        if state.tables:
             self.check(state, f"SNAPSHOT {snapshot}", lambda table: False)
-            name = self.random.choice(sorted(state))
+            name = self.random.choice(sorted(state.tables))
             query = f"SELECT * FROM {name} VERSION AS OF 'snapshot:{snapshot}'"
-            self.same(state[name][1], query, "outside", may_be_lost=False)
+            self.same(state.tables[name][1], query, "outside", may_be_lost=False)
 
     def run(self, steps):
         kinds = {

@@ -26,6 +26,7 @@ class BaseTransactionBackstopSuite extends AnyFunSuite with BeforeAndAfterAll {
   private val folder = Files.createTempDirectory("lakestep backstop ").toFile
   private val path = new File(folder, "t").getPath
   @volatile private var open: Option[SparkSession] = None
+  @volatile private var bound: Option[SparkSession] = None
 
   private lazy val spark = SparkSession.builder()
     .master("local[2]")
@@ -46,7 +47,11 @@ class BaseTransactionBackstopSuite extends AnyFunSuite with BeforeAndAfterAll {
   }
 
   private def install(): Unit =
-    BaseTransactionBackstop.install(session => open.contains(session), _ => false, (_, _) => false)
+    BaseTransactionBackstop.install(
+      session => open.contains(session),
+      session => bound.contains(session),
+      (_, _) => false
+    )
 
   override def afterAll(): Unit = {
     BaseTransactionBackstop.uninstall()
@@ -107,6 +112,18 @@ class BaseTransactionBackstopSuite extends AnyFunSuite with BeforeAndAfterAll {
     assertStopped(spark.sql(s"ALTER TABLE delta.`$path` ADD COLUMNS (c INT)"))
     // It runs without analysis, so that no rule sees it.
     assertStopped(DeltaTable.convertToDelta(spark, s"parquet.`${new File(folder, "p").getPath}`"))
+  }
+
+  test("what a session without a transaction may not write is stopped; another session writes") {
+    val (before, there) = (version, files)
+    bound = Some(spark)
+    try {
+      val stopped = intercept[LakestepException](DeltaTable.forPath(spark, path).delete("id = 3"))
+      assert(stopped.getCondition == "LAKESTEP_TRANSACTION_REQUIRED")
+      assert(files == there)
+      DeltaTable.forPath(spark.newSession(), path).delete("id = 3")
+    } finally bound = None
+    assert(version == before + 1)
   }
 
   test("another session's Delta transactions go on") {
