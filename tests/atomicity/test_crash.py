@@ -14,7 +14,7 @@ FOREIGN = [(2, "old")]
 LATER = "UPDATE {} SET v = 'later' WHERE id = 2"
 
 LONG = pytest.mark.long
-pytestmark = pytest.mark.sliced(2)
+pytestmark = pytest.mark.sliced(4)
 
 
 def rollback_steps(tables):

@@ -254,7 +254,7 @@ def planted(history):
     }
 
 
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(4)
 @pytest.mark.parametrize(
     ("levels", "parts"),
     [

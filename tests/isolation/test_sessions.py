@@ -5,7 +5,11 @@ import pytest
 from fast_start import INTERPRETED
 from transactions import abandon, begin, commit, rollback
 
-pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("compiled", "no_transaction_left")]
+pytestmark = [
+    pytest.mark.classic,
+    pytest.mark.sliced(2),
+    pytest.mark.usefixtures("compiled", "no_transaction_left"),
+]
 
 # Each makes Spark load the catalog of a session on a thread that belongs to another one.
 FIRST_CALLS = {

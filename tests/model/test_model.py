@@ -10,6 +10,8 @@ import check
 import replay
 from lakestep import _build
 
+pytestmark = pytest.mark.sliced(6)
+
 JARS = [Path(_build.jar_path()), *sorted((Path(pyspark.__file__).parent / "jars").glob("*.jar"))]
 
 # What holds in every state of a history; strict helpers and metadata changes may undo more.
@@ -20,7 +22,6 @@ TRACED = tuple(g for g in check.GUARANTEES if g not in UNDOES_MORE)
 FAULTS = ("W0", "W1", "W2", "W4", "W5", "W6", "W8", "W12", "W14", "W17", "W18", "W19")
 
 
-@pytest.mark.sliced(6)
 @pytest.mark.parametrize(
     "run", [r for r in check.SOUND + check.BROKEN if r.small], ids=lambda r: r.name
 )

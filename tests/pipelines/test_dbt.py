@@ -18,7 +18,7 @@ from name_steps import names
 from process import Program
 from transactions import abandon, flush, refused
 
-pytestmark = [pytest.mark.classic, pytest.mark.sliced(2)]
+pytestmark = [pytest.mark.classic, pytest.mark.sliced(4)]
 
 PROJECT = TOP / "docs" / "examples" / "dbt"
 FIRST_DAY = {"until": "2026-01-01"}

@@ -12,7 +12,7 @@ from lakestep._statements import split
 from name_steps import names
 from transactions import flush
 
-pytestmark = pytest.mark.classic
+pytestmark = [pytest.mark.classic, pytest.mark.sliced(2)]
 
 SCRIPT = (TOP / "docs" / "examples" / "warehouse.sql").read_text()
 

@@ -11,7 +11,7 @@ from transactions import begin, commit, refused, rollback
 pytestmark = [
     pytest.mark.classic,
     pytest.mark.usefixtures("no_transaction_left"),
-    pytest.mark.sliced(6),
+    pytest.mark.sliced,
 ]
 
 

@@ -11,7 +11,7 @@ from transactions import abandon, begin, flush, folder, new_session, refused, ro
 
 pytestmark = [
     pytest.mark.usefixtures("no_transaction_left"),
-    pytest.mark.sliced(6),
+    pytest.mark.sliced,
 ]
 
 
