@@ -4,11 +4,12 @@ They run here in a transaction, and in a process without Lakestep on a copy of t
 """
 
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
+
+from three_rows import setting
 
 COLUMNS = "id, part, v, n"
 NEW = "VALUES (21, 'a', 'new', 21), (22, 'ü =', 'new', 22)"
@@ -43,16 +44,6 @@ def sql(text):
 
 TEXTS = {"columns": COLUMNS, "new": NEW, "source": SOURCE}
 STOP = "IF(id >= 5, raise_error('stop'), v)"
-
-
-@contextmanager
-def setting(session, key, value):
-    before = session.conf.get(key)
-    session.conf.set(key, value)
-    try:
-        yield
-    finally:
-        session.conf.set(key, before)
 
 
 def dynamic(run):

@@ -32,8 +32,10 @@ def setting(spark, key, value):
     """Give a setting of the session another value meanwhile."""
     before = spark.conf.get(key, None)
     spark.conf.set(key, value)
-    yield
-    if before is None:
-        spark.conf.unset(key)
-    else:
-        spark.conf.set(key, before)
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, before)
