@@ -3,7 +3,7 @@
 import pytest
 
 from built import LINE
-from three_rows import setting
+from settings import setting
 from transactions import abandon, refused, rollback
 
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]

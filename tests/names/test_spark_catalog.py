@@ -3,7 +3,7 @@
 import pytest
 
 from name_steps import make, value
-from three_rows import setting
+from settings import setting
 from transactions import begin, commit, rollback
 
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]

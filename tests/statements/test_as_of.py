@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 import lakestep
-from three_rows import setting
+from settings import setting
 from transactions import abandon, begin, commit, folder, new_session, refused, rollback, write
 
 pytestmark = [pytest.mark.usefixtures("no_transaction_left"), pytest.mark.sliced(6)]

@@ -3,7 +3,8 @@
 import pytest
 
 from built import LINE
-from three_rows import ids, setting, three_rows
+from settings import setting
+from three_rows import ids, three_rows
 from transactions import begin, condition_of, refused, rollback
 
 pytestmark = [

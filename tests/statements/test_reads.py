@@ -15,7 +15,7 @@ import lakestep
 import statement_kinds
 import table_state
 from arena import head, read_by_delta_rs
-from three_rows import setting
+from settings import setting
 from transactions import begin, commit, condition_of, refused, rollback
 
 pytestmark = [

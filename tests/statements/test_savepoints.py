@@ -5,7 +5,8 @@ import pytest
 import files_on_disk
 import lakestep
 import table_state
-from three_rows import ids, setting, three_rows
+from settings import setting
+from three_rows import ids, three_rows
 from transactions import begin, commit, refused, rollback
 
 pytestmark = [

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
-from three_rows import setting
+from settings import setting
 
 COLUMNS = "id, part, v, n"
 NEW = "VALUES (21, 'a', 'new', 21), (22, 'ü =', 'new', 22)"

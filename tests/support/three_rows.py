@@ -1,4 +1,4 @@
-"""Named tables of three rows, and settings that are put back."""
+"""Named tables of three rows."""
 
 from contextlib import contextmanager
 
@@ -25,17 +25,3 @@ def three_rows(spark, folder):
 
 def ids(session, query):
     return sorted(row[0] for row in session.sql(f"SELECT id FROM {query}").collect())
-
-
-@contextmanager
-def setting(spark, key, value):
-    """Give a setting of the session another value meanwhile."""
-    before = spark.conf.get(key, None)
-    spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        if before is None:
-            spark.conf.unset(key)
-        else:
-            spark.conf.set(key, before)
