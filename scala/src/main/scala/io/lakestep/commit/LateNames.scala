@@ -26,8 +26,11 @@ private[commit] final class LateNames(
   import LateNames._
   import env.{timeline, clock, ids, options, safeguards}
 
-  /** What failed, and may have an effect later, by entry. */
+  /** What failed, by entry, and is tried again. */
   private val failed = TrieMap.empty[Long, Making]
+
+  /** What failed once, and may have an effect later. */
+  private val unsure = ConcurrentHashMap.newKeySet[Making].asScala
 
   /** Those that this client has waited for in vain, and waits for no more. */
   private val silent = ConcurrentHashMap.newKeySet[Making].asScala
@@ -45,14 +48,19 @@ private[commit] final class LateNames(
   }
 
   /** To be called when it does not know what it has done. The next try is the same one. */
-  def fail(making: Making): Unit = failed.update(making.number, making)
+  def fail(making: Making): Unit = {
+    unsure += making
+    failed.update(making.number, making)
+  }
 
   /**
-   * To be called when it is done, and was not late or has put it right. After a failure the file stays
-   * until it is forgotten. Never throws.
+   * To be called when it is done, and was not late or has put it right, also twice. After a failure the
+   * file stays until it is forgotten. Never throws.
    */
-  def end(making: Making): Unit =
-    if (!failed.remove(making.number, making)) quietly(timeline.deleteMaking(making))
+  def end(making: Making): Unit = {
+    failed.remove(making.number, making)
+    if (!unsure(making)) quietly(timeline.deleteMaking(making))
+  }
 
   /** Whether a client may be at work on a name that this entry changes, or have died there. */
   def isOver(entry: CommitEntry, mine: Set[Making]): Boolean =

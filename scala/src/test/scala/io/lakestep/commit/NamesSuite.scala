@@ -255,6 +255,34 @@ final class NamesSuite extends AnyFunSuite {
     assert(makings.isEmpty)
   }
 
+  test(
+    "the MAKING of a change without an answer stays when the next try is late and puts it right"
+  ) {
+    val s = new NamedLake
+    val (real, others) = (s.store.client(), s.client())
+    var tries = 0
+    val db = s.client(new ForwardingCatalogs(real) {
+      override def apply(
+          entry: CommitEntry,
+          making: Making,
+          again: NameChange => NameChange): Vector[Throwable] = {
+        tries += 1
+        if (tries == 1) throw new IllegalStateException("no answer")
+        s.lake.begin(others)
+        real(entry, making, again)
+      }
+    })
+    assert(isCommitted(s.rename(db, "A", "C", "A")))
+    val left = makings(s)
+    s.lake.begin(db)
+    assert(tries == 2 && s.places == Map("C" -> "A", "B" -> "B"))
+    // The change may still happen.
+    assert(left.size == 1 && makings(s) == left)
+    s.lake.clock.advance(2 * 3600 * 1000)
+    others.recover()
+    assert(makings(s).isEmpty)
+  }
+
   for (isHeeded <- Seq(true, false))
     test(s"a name as a late client has left it is not changed, but put right: $isHeeded") {
       val s = new NamedLake
