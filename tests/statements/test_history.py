@@ -466,10 +466,10 @@ def session(spark, tmp_path):
 
 
 def test_earlier_states_are_what_a_model_says(session):
-    history = History(session, seed=11)
+    history = History(session, seed=18)
     history.run(60)
-    assert history.done["read"] > 20 and history.done["create_snapshot"], history.done
-    kinds = (*POINTS, "DATABASE", "SCHEMA", "reverted")
+    assert history.done["read"] > 15 and history.done["create_snapshot"], history.done
+    kinds = (*POINTS, "SCHEMA", "reverted", "views")
     assert all(history.done[kind] for kind in kinds), history.done
 
 
