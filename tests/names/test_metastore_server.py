@@ -28,8 +28,6 @@ CHANGES = (
     "CREATE VIEW {s}.w AS SELECT v + 1 AS v FROM {s}.n",
 )
 
-pytestmark = pytest.mark.sliced(3)
-
 BEFORE_NAMES = "beforeNames:1"
 BEFORE = {"a": [1], "b": [2]}
 AFTER = {"c": [2, 3], "n": [4], "w": [5]}
@@ -409,6 +407,7 @@ SOME = [
 ]
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize(
     "cases",
     [pytest.param(SOME, id="some"), pytest.param(ALL, id="all", marks=pytest.mark.long)],

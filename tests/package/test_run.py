@@ -19,8 +19,6 @@ from fast_start import FAST_START, FEW_TABLES, FEW_TASKS, INTERPRETED
 from lakestep import _cli, _report, _run_file, _statements
 from lakestep._statements import split
 
-pytestmark = pytest.mark.sliced(3)
-
 # The splitter.
 
 
