@@ -100,7 +100,13 @@ def no_transaction_left(spark):
 
 @pytest.fixture
 def other_session(spark):
-    """A second session on the same warehouse: another client."""
+    """A second session on the same warehouse: another client. It leaves no transaction."""
+    session = _another_session(spark)
+    yield session
+    transactions.abandon(session)
+
+
+def _another_session(spark):
     if not CONNECT:
         return spark.newSession()
     if hasattr(spark, "cloneSession"):

@@ -3,6 +3,7 @@
 import pytest
 
 from name_steps import conflicting, make, names, value
+from settings import setting
 from transactions import abandon, begin, commit, folder, refused
 
 pytestmark = [pytest.mark.classic, pytest.mark.usefixtures("no_transaction_left")]
@@ -54,9 +55,8 @@ def test_the_data_of_a_dropped_table_are_deleted(spark, other, schema, inside):
 def test_what_undo_needs_is_kept(spark, schema):
     make(spark, "t", 1)
     drop(spark, "t")
-    spark.conf.set("spark.lakestep.undo.retainHours", "1")
-    assert vacuum(spark, schema) == {"t": "KEPT: spark.lakestep.undo.retainHours keeps it"}
-    spark.conf.unset("spark.lakestep.undo.retainHours")
+    with setting(spark, "spark.lakestep.undo.retainHours", "1"):
+        assert vacuum(spark, schema) == {"t": "KEPT: spark.lakestep.undo.retainHours keeps it"}
     assert vacuum(spark, schema) == {"t": "DELETED"}
 
 

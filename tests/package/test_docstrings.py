@@ -103,6 +103,8 @@ def test_examples_run(spark, tables, tmp_path, name):
             if example.want and LINE == "4.2":
                 # The file of the checkout is elsewhere.
                 assert told.endswith(example.want.strip().rpartition("/")[2])
+    for row in spark.sql("SHOW SNAPSHOTS").collect():
+        spark.sql(f"DROP SNAPSHOT `{row['snapshot']}`")
     for query in spark.streams.active:
         query.processAllAvailable()
         query.stop()

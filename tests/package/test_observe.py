@@ -36,6 +36,7 @@ from fast_start import FAST_START
 from lake import Lake, rewrite
 from process import Halts
 from small_session import small_session
+from transactions import flush
 
 folder = Path(sys.argv[1])
 log = f"-Dlog4j2.configurationFile={folder}/log4j2.properties"
@@ -101,6 +102,7 @@ spark.sql("ROLLBACK")
 spark.sql("CREATE SNAPSHOT held")
 with lakestep.transaction(spark):
     spark.sql("DELETE FROM a")
+flush(spark)
 spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
 spark.sql("VACUUM a RETAIN 0 HOURS")
 spark.sql("DROP SNAPSHOT held")

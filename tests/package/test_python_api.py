@@ -162,6 +162,22 @@ def test_vacuum_ends_old_transactions_and_tells_their_owners(spark, other_sessio
     assert refusal(raised) == ("LAKESTEP_RETENTION_INVALID", "42601")
 
 
+def test_vacuum_leaves_a_young_one_whose_statements_were_taken_back(
+    spark, other_session, table, rows
+):
+    name = table("vacuumed_not")
+    with lakestep.transaction(spark):
+        spark.sql(f"INSERT INTO {name} VALUES (3, 'c')")
+    with lakestep.transaction(spark) as txn:
+        with pytest.raises(ZeroDivisionError), txn.savepoint():
+            spark.sql(f"DELETE FROM {name}")
+            raise ZeroDivisionError
+        # Of what was staged the folder is left.
+        assert other_session.sql("VACUUM TRANSACTIONS").collect()[0]["aborted"] == []
+        spark.sql(f"INSERT INTO {name} VALUES (4, 'd')")
+    assert rows(spark, name) == [*ROWS, (3, "c"), (4, "d")]
+
+
 def test_transaction_that_writes_nothing_has_no_entry(spark, table, rows):
     name = table("reads_only")
     with lakestep.transaction(spark) as txn:

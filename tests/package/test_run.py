@@ -460,6 +460,7 @@ def test_errors_have_line_condition_and_sql_state(
     assert messages[1].startswith("f.sql:3: in statement 2 of ")
     assert len(messages) == 2
     assert rows(spark, name) == [(2, "b")]
+    spark.catalog.dropTempView("failing_view")
 
 
 def test_sql_state_ends_the_message_and_lines_of_ours_are_the_file_s(run, capsys):

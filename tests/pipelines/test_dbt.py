@@ -167,7 +167,7 @@ def test_run_that_passed_and_meets_a_conflict_leaves_nothing(spark, lake, projec
             pass
         lake.sql("DELETE FROM shop.orders WHERE id = 2").collect()
 
-    other = threading.Thread(target=change)
+    other = threading.Thread(target=change, daemon=True)
     other.start()
     with pytest.raises(lakestep.ConflictError) as conflict:
         build(spark, project)

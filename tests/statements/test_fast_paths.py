@@ -211,6 +211,7 @@ def test_the_next_plain_reader_and_writer_ask_the_store_for_the_same(spark, plai
         asked = {}
         for kind, commit_it in committers.items():
             commit_it(f"INSERT INTO delta.`{tmp_path}/{kind}` VALUES ({turn})")
+            flush(spark)
             table = f"delta.`hdfs://counted{tmp_path}/{kind}`"
             following = [f"SELECT count(id) FROM {table}", f"INSERT INTO {table} VALUES ({turn})"]
             asked[kind] = plain.ask("counted", statements=following)

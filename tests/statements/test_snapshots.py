@@ -18,6 +18,7 @@ import lakestep
 from driver import TIMEOUT_S, DriverError, at_once
 from lake import Lake
 from process import CallFailed, Died
+from settings import setting
 from three_rows import ids
 from transactions import begin, condition_of, folder, refused, rollback, write
 
@@ -38,9 +39,14 @@ STOPS = {
 @pytest.fixture(autouse=True)
 def vacuums_at_once(spark):
     """VACUUM deletes what nobody holds, and tables are dropped without a trace of the test."""
-    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-    yield
-    spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+    drop_all(spark)
+    with setting(spark, "spark.databricks.delta.retentionDurationCheck.enabled", "false"):
+        yield
+    spark.conf.unset("spark.lakestep.undo.retainHours")
+    drop_all(spark)
+
+
+def drop_all(spark):
     for row in spark.sql("SHOW SNAPSHOTS").collect():
         spark.sql(f"DROP SNAPSHOT `{row['snapshot']}`")
 

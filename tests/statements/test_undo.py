@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 import lakestep
+from name_steps import names
 from three_rows import ids
 from transactions import abandon, begin, flush, folder, new_session, refused, rollback, write
 
@@ -44,6 +45,7 @@ def load(spark, *statements):
     with lakestep.transaction(spark) as txn:
         for statement in statements:
             spark.sql(statement)
+    flush(spark)
     return txn.id
 
 
@@ -382,11 +384,7 @@ def test_schema_with_its_names_is_as_it_was(spark):
             ("RESTORED", "b"),
             ("UNCHANGED", "a"),
         ]
-        assert {row["tableName"] for row in spark.sql("SHOW TABLES").collect()} == {
-            "a",
-            "b",
-            "both",
-        }
+        assert sorted(names(spark)) == ["a", "b", "both"]
         assert ids(spark, "both") == [1, 2]
     finally:
         spark.sql("USE default")

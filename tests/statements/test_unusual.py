@@ -7,7 +7,7 @@ from delta.tables import DeltaTable
 
 from arena import head
 from built import LINE
-from transactions import abandon, begin, commit, refused, rollback
+from transactions import abandon, begin, commit, flush, refused, rollback
 
 pytestmark = [
     pytest.mark.classic,
@@ -240,6 +240,7 @@ def test_convert_and_vacuum_find_folders_that_lie_beside_files(spark, tmp_path):
             spark.sql(
                 f"ALTER TABLE {name} SET TBLPROPERTIES ('lakestep.foreignWriters' = '{mode}')"
             )
+            flush(spark)
             spark.sql(f"VACUUM {name} RETAIN 0 HOURS")
             assert [file for file in garbage if file.exists()] == [], mode
     finally:

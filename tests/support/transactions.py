@@ -27,10 +27,11 @@ def begin(spark):
 
 
 def write(spark, *statements):
-    """Run statements as one transaction; its entry."""
+    """Run statements as one transaction, and wait for what follows; its entry."""
     with lakestep.transaction(spark) as txn:
         for statement in statements:
             spark.sql(statement)
+    flush(spark)
     return txn.entry
 
 

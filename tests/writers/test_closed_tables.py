@@ -16,6 +16,7 @@ import table_state
 from arena import head, read_by_delta_rs
 from lake import FEATURE, Lake, append, header, is_fenced, rewrite
 from process import CallFailed
+from settings import setting
 from transactions import begin, commit, refused, rollback
 
 pytestmark = [
@@ -238,12 +239,13 @@ def test_vacuum_deletes_what_no_version_within_the_retention_needs(spark, arena)
     spark.sql(f"UPDATE {table.sql} SET v = 'new'")
     before = rows(spark, table)
     files = set(Path(table.path).glob("*.parquet"))
-    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
     vacuum = f"VACUUM {table.sql} RETAIN 0 HOURS"
-    named = {row.path for row in spark.sql(f"{vacuum} DRY RUN").collect()}
-    assert {Path(path.removeprefix("file:")) for path in named} <= files
-    assert set(Path(table.path).glob("*.parquet")) == files
-    spark.sql(vacuum)
+    spark.sql("VACUUM TRANSACTIONS RETAIN 0 HOURS")
+    with setting(spark, "spark.databricks.delta.retentionDurationCheck.enabled", "false"):
+        named = {row.path for row in spark.sql(f"{vacuum} DRY RUN").collect()}
+        assert {Path(path.removeprefix("file:")) for path in named} <= files
+        assert set(Path(table.path).glob("*.parquet")) == files
+        spark.sql(vacuum)
     left = set(Path(table.path).glob("*.parquet"))
     assert len(files - left) == len(named) > 0
     assert rows(spark, table) == before

@@ -131,11 +131,12 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
         )
       }
     } {
-      val schema = Metastore.schema(base, name)
-      schema.filter(FolderOfAnother.holdsTables(session, _)) match {
-        case Some(holding) =>
-          val conf = session.sessionState.newHadoopConf()
-          SchemaFolder.drop(base, conf, holding, cascade)
+      Metastore.schema(base, name) match {
+        case Some(schema) =>
+          def conf = session.sessionState.newHadoopConf()
+          SchemaFolder.drop(base, conf, schema, cascade)(
+            FolderOfAnother.holdsTables(session, schema)
+          )
         case None => super.dropDatabase(name, ignoreIfNotExists, cascade)
       }
     }

@@ -79,13 +79,16 @@ private[commit] final class Collector(env: Environment, abort: Vector[String] =>
     )
   }
 
-  /** Transactions with staged commits in a table, all of which are old. */
+  /** Transactions with staged commits in a table, all of which are old; without any they are, too. */
   private def segments(path: TableRef, log: String, before: Long): Vector[String] =
     if (!Bindings.read(stores, path).exists(_.log == log)) Vector.empty
     else {
       val store = stores.forPath(path.uri)
       store.folders(path.ownFolder).filter(Collector.Id.matches).filter { id =>
-        store.list(path.staging(id), "").forall(_.modifiedMs < before)
+        val files = store.list(path.staging(id), "")
+        // A local disk keeps the folder of what was taken back.
+        val told = if (files.isEmpty) timeline.allRequested.get(id).toVector else files
+        told.forall(_.modifiedMs < before)
       }
     }
 

@@ -179,11 +179,14 @@ final class Database private[lakestep] (
   def makeNames(): Set[NameKey] =
     if (timeline.known.lastNames == 0) Set.empty
     else {
-      try {
-        val view = timeline.refresh()
-        if (view.snapshot.names.unapplied.nonEmpty) names.applyPending(view)
-      } catch { case NonFatal(_) => () }
-      timeline.known.snapshot.names.pending.keySet.filter(k => options.catalogs.has(k.metastore))
+      val above =
+        try {
+          val view = timeline.refresh()
+          if (view.snapshot.names.unapplied.nonEmpty) names.applyPending(view)
+          names.applyAbove(view).map(_.key)
+        } catch { case NonFatal(_) => Vector.empty }
+      (timeline.known.snapshot.names.pending.keySet ++ above)
+        .filter(k => options.catalogs.has(k.metastore))
     }
 
   /** Where tables lie that have been dropped, or that a metastore may not show yet, as the timeline is now. */
@@ -192,8 +195,8 @@ final class Database private[lakestep] (
     else {
       val view = timeline.refresh()
       val names = view.snapshot.names
-      val named = names.pending.values ++ view.after(view.finished).flatMap(_.names).map(_.after)
-      names.dropped.flatMap(_.table.path) ++ named.flatten.flatMap(_.path)
+      val above = view.after(view.finished).flatMap(_.names).flatMap(c => c.before ++ c.after)
+      names.dropped.flatMap(_.table.path) ++ (names.pending.values.flatten ++ above).flatMap(_.path)
     }
 
   /** The newest committed batch of a query, as the timeline is now. */

@@ -32,6 +32,9 @@ private[commit] final class LateNames(
   /** What failed once, and may have an effect later. */
   private val unsure = ConcurrentHashMap.newKeySet[Making].asScala
 
+  /** Of which nobody thinks any more. */
+  private val forgotten = ConcurrentHashMap.newKeySet[Making].asScala
+
   /** Those that this client has waited for in vain, and waits for no more. */
   private val silent = ConcurrentHashMap.newKeySet[Making].asScala
 
@@ -61,6 +64,9 @@ private[commit] final class LateNames(
     failed.remove(making.number, making)
     if (!unsure(making)) quietly(timeline.deleteMaking(making))
   }
+
+  /** To be called when it has changed nothing this time, and may try again. */
+  def unchanged(making: Making): Unit = if (!unsure(making)) end(making)
 
   /** Whether a client may be at work on a name that this entry changes, or have died there. */
   def isOver(entry: CommitEntry, mine: Set[Making]): Boolean =
@@ -101,7 +107,11 @@ private[commit] final class LateNames(
 
   /** Not while the names that it was about are not made, or have just been: who makes them puts them right. */
   private def isForgotten(making: Making, time: Long): Boolean =
-    LateNames.isForgotten(timeline, making, time, clock.nowMs())
+    forgotten(making) || {
+      val isSo = LateNames.isForgotten(timeline, making, time, clock.nowMs())
+      if (isSo) forgotten += making
+      isSo
+    }
 
   /**
    * The entry as it may be made while others have not said that they are done, and may be about to drop
@@ -209,6 +219,9 @@ private[commit] final class LateNames(
     val mine = begin(left.number, hash)
     try apply(left, hash, isOwn, mine)
     catch {
+      case e: Catalogs.NothingChanged =>
+        unchanged(mine)
+        throw e.getCause
       case e @ (NonFatal(_) | _: LinkageError) =>
         fail(mine)
         throw e
@@ -218,8 +231,11 @@ private[commit] final class LateNames(
 
   private def apply(left: Making, hash: String, isOwn: Boolean, mine: Making): Unit = {
     val awake = Set(mine) ++ Some(left).filter(_ => isOwn)
-    val entries = over(left.number)
-    val atRisk = dropped(entries, awake)
+    val (entries, atRisk) =
+      try {
+        val entries = over(left.number)
+        (entries, dropped(entries, awake))
+      } catch { case NonFatal(e) => throw new Catalogs.NothingChanged(e) }
     def again(change: NameChange) =
       if (safeguards.detachesAgain) external(dropped(entries, awake))(change) else change
     options.catalogs.repair(entries, atRisk, left, mine, again)
@@ -262,7 +278,8 @@ private[commit] final class LateNames(
    */
   def all(forgets: Boolean): Unit = quietly {
     for ((making, time) <- timeline.makings())
-      if (forgets && isForgotten(making, time)) timeline.deleteMaking(making) else of(making)
+      if (!isForgotten(making, time)) of(making)
+      else if (forgets) timeline.deleteMaking(making)
   }
 
   /**

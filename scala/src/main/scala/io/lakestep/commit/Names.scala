@@ -193,6 +193,14 @@ private[commit] final class Names(env: Environment, late: LateNames) {
     ()
   }
 
+  /** The same for completed entries after one that is not finished. Gives what is left. */
+  def applyAbove(view: TimelineView): Vector[NameChange] =
+    view.after(view.finished).filter(_.isCompleted).map(s => (s.entry, s.hash)).collect {
+      case (entry: CommitEntry, hash) if entry.names.nonEmpty && !isNoted(entry) =>
+        apply(entry, hash)
+        if (isNoted(entry)) Vector.empty else entry.names
+    }.flatten
+
   /** None over the names of an earlier one that is not made. Gives what is left. */
   private def makeAll(
       entries: Map[Long, Vector[NameChange]],
@@ -238,7 +246,7 @@ private[commit] final class Names(env: Environment, late: LateNames) {
     val made = trying {
       case unchanged: Catalogs.NothingChanged =>
         behind(entry, unchanged.getCause)
-        late.end(making)
+        late.unchanged(making)
       case e =>
         behind(entry, e)
         late.fail(making)
@@ -267,6 +275,9 @@ private[commit] final class Names(env: Environment, late: LateNames) {
   /** Also when that cannot be told: later entries may have changed what would be made again. */
   private def isMade(entry: CommitEntry): Boolean = safeguards.heedsNotedNames &&
     !quietly(entry)(timeline.isApplied(entry.number)).contains(false)
+
+  private def isNoted(entry: CommitEntry): Boolean =
+    quietly(entry)(timeline.isApplied(entry.number)).contains(true)
 
   /**
    * Whether earlier entries over its names are made, which this tries. Of those above its snapshot none

@@ -60,9 +60,13 @@ private[lakestep] final class Metastore(
   override def apply(
       entry: CommitEntry,
       making: Making,
-      again: NameChange => NameChange = identity): Vector[Throwable] = {
+      again: NameChange => NameChange = identity): Vector[Throwable] =
+    telling(begins => inOrder(entry.names)(make(entry, _, making, again, begins)))
+
+  /** Tells what failed before the first change. */
+  private def telling[A](work: (() => Unit) => A): A = {
     var isChanged = false
-    try inOrder(entry.names)(make(entry, _, making, again, () => isChanged = true))
+    try work(() => isChanged = true)
     catch { case NonFatal(e) if !isChanged => throw new Catalogs.NothingChanged(e) }
   }
 
@@ -80,13 +84,13 @@ private[lakestep] final class Metastore(
       atRisk: Set[NameKey],
       left: Making,
       making: Making,
-      again: NameChange => NameChange = identity): Vector[Throwable] = {
+      again: NameChange => NameChange = identity): Vector[Throwable] = telling { begins =>
     val histories = entries.flatMap(_.names).groupBy(_.key)
     val first = entries.head
     val ended = for (c <- first.names; name <- c.key.name if has(c.key.metastore)) yield {
       val ours = histories(c.key).flatMap(h => h.before ++ h.after)
       try {
-        endDrop(c.key.schema, name, ours, left)
+        endDrop(c.key.schema, name, ours, left, begins)
         None
       } catch { case e: AnalysisException => Some(e) }
     }
@@ -99,7 +103,7 @@ private[lakestep] final class Metastore(
         if (!mayBeLeft(histories(wanted.key), now) || waits) None
         else {
           val after = if (isHeld) wanted.after.map(_.asExternal) else wanted.after
-          make(first, wanted.copy(before = now, after = after), making, again)
+          make(first, wanted.copy(before = now, after = after), making, again, begins)
         }
     }
   }
@@ -113,7 +117,7 @@ private[lakestep] final class Metastore(
       change: NameChange,
       making: Making,
       again: NameChange => NameChange,
-      begins: () => Unit = () => ()): Option[Throwable] = {
+      begins: () => Unit): Option[Throwable] = {
     val isDrop = change.key.name.isEmpty && change.after.isEmpty
     val now = find(change.key)
     val isUnmoved = NamedObject.areSame(change.before, change.after)
@@ -121,6 +125,7 @@ private[lakestep] final class Metastore(
     else if (NamedObject.areSame(now, change.before) || LeftNames.isHalfMade(change, now)) {
       if (isDrop && now.isDefined) endDrops(change.key.schema)
       if (isDrop && all(change.key).nonEmpty) {
+        begins()
         putBack(change, now)
         Some(taken(entry, change, now))
       } else
@@ -201,12 +206,15 @@ private[lakestep] final class Metastore(
       schema: String,
       name: String,
       ours: Seq[NamedObject],
-      making: Making): Unit = {
+      making: Making,
+      begins: () => Unit = () => ()): Unit = {
     val aside = Metastore.aside(name, making)
-    for (there <- Metastore.table(catalog, schema, aside))
+    for (there <- Metastore.table(catalog, schema, aside)) {
+      begins()
       if (!safeguards.looksAside || ours.exists(isStill(there, _)) && !Metastore.isManaged(there))
         dropName(schema, aside)
       else catalog.renameTable(schema, aside, name)
+    }
   }
 
   /** Those of others who have died, or have not ended yet, in a schema that goes. */

@@ -1,7 +1,9 @@
 package io.lakestep.names
 
+import java.io.IOException
 import java.util.UUID
 
+import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
@@ -20,17 +22,37 @@ private[lakestep] object SchemaFolder {
   val NotEmpty = "LAKESTEP_SCHEMA_FOLDER_NOT_EMPTY"
 
   /**
-   * Drops a schema, with CASCADE its tables and their data too; other files in its folder stay.
+   * Drops a schema, with CASCADE its tables and their data too. Where its folder holds other tables, it stays, and with
+   * it what else is there.
+   *
+   * Where the metastore does not answer whether it has dropped it, its folder is elsewhere then: it may do that later,
+   * and would delete the folder.
+   *
+   * @param holdsTables whether tables lie there that transactions have dropped
    *
    * Condition: LAKESTEP_SCHEMA_FOLDER_NOT_EMPTY.
    */
   def drop(
       catalog: ExternalCatalog,
+      conf: => Configuration,
+      schema: CatalogDatabase,
+      cascade: Boolean)(holdsTables: => Boolean): Unit = {
+    val name = schema.name
+    // Before that is asked: what has no name now has been dropped by then.
+    if (!cascade && (catalog.listTables(name) ++ catalog.listFunctions(name, "*")).nonEmpty) {
+      val shown = name.replace("`", "``")
+      throw new AnalysisException("SCHEMA_NOT_EMPTY", Map("schemaName" -> s"`$shown`"))
+    }
+    if (holdsTables) dropLeaving(catalog, conf, schema, cascade)
+    else catalog.dropDatabase(name, ignoreIfNotExists = true, cascade)
+  }
+
+  private def dropLeaving(
+      catalog: ExternalCatalog,
       conf: Configuration,
       schema: CatalogDatabase,
       cascade: Boolean): Unit = {
     val name = schema.name
-    def isEmpty = catalog.listTables(name).isEmpty && catalog.listFunctions(name, "*").isEmpty
     def elsewhere() = leave(catalog, conf, schema, s".dropping-${UUID.randomUUID}")
     try {
       if (cascade) {
@@ -41,15 +63,28 @@ private[lakestep] object SchemaFolder {
           .foreach(catalog.dropTable(name, _, ignoreIfNotExists = true, purge = false))
         catalog.listFunctions(name, "*").foreach(catalog.dropFunction(name, _))
       }
-      if (cascade || isEmpty) elsewhere()
+      elsewhere()
       catalog.dropDatabase(name, ignoreIfNotExists = true, cascade = cascade)
     } catch {
       case failure: Throwable =>
-        try catalog.alterDatabase(schema)
-        catch { case NonFatal(_) => () }
+        if (isAnswer(failure))
+          try catalog.alterDatabase(schema)
+          catch { case NonFatal(_) => () }
         throw failure
     }
   }
+
+  /** Not where the connection was lost, or closed as the statement was cancelled. */
+  @tailrec
+  private def isAnswer(failure: Throwable): Boolean = failure match {
+    case null => true
+    // Hive's classes are those of a class loader of its own.
+    case _: IOException | _: InterruptedException => false
+    case e if Unanswered(e.getClass.getSimpleName) => false
+    case e => isAnswer(e.getCause)
+  }
+
+  private val Unanswered = Set("TTransportException", "TProtocolException")
 
   /** Gives a schema another folder, so that its own is not deleted with it. Condition: LAKESTEP_SCHEMA_FOLDER_NOT_EMPTY. */
   def leave(

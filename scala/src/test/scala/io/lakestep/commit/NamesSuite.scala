@@ -255,6 +255,66 @@ final class NamesSuite extends AnyFunSuite {
     assert(makings.isEmpty)
   }
 
+  test("who fails to put a name right before the first change leaves no MAKING") {
+    val (s, _) = leftWrong()
+    val left = makings(s)
+    val real = s.store.client()
+    var isAway = true
+    val other = s.client(new ForwardingCatalogs(real) {
+      override def repair(
+          entries: Vector[CommitEntry],
+          atRisk: Set[NameKey],
+          left: Making,
+          making: Making,
+          again: NameChange => NameChange): Vector[Throwable] =
+        if (isAway) throw new Catalogs.NothingChanged(new IllegalStateException("away"))
+        else real.repair(entries, atRisk, left, making, again)
+    })
+    for (_ <- 1 to 3) other.recover()
+    assert(makings(s) == left)
+    isAway = false
+    other.recover()
+    assert(s.places == Map("D" -> "A", "B" -> "B"))
+  }
+
+  test("a MAKING that is forgotten is heeded by nobody") {
+    for (isForgotten <- Seq(true, false)) {
+      val (s, _) = leftWrong()
+      val (left, db) =
+        (s.places, s.client(safeguards = Safeguards.all.copy(repairsAtBegin = false)))
+      s.lake.clock.advance(if (isForgotten) 2 * 3600 * 1000 else 60 * 1000)
+      val stale = NameChange(s.key("B"), Some(s.named("A")), None)
+      assert(rule(s.commit(db, stale)).contains(Rule.NameChanged))
+      assert((s.places == left) == isForgotten)
+    }
+  }
+
+  test("a statement outside meets names that were changed above an entry that is not finished") {
+    for (isAway <- Seq(false, true)) {
+      val s = new NamedLake
+      val (dying, owner) = (
+        s.client(observer = new CommitSteps {
+          override def beforeNames(entry: CommitEntry): Unit = throw new Crash
+        }),
+        s.client(observer = new CommitSteps {
+          override def ordered(entry: CommitEntry): Unit = throw new Crash
+        })
+      )
+      val (drops, first) = (s.lake.begin(dying), s.lake.begin(owner))
+      s.lake.stage(first, "A", 0, s.lake.add("a2"))
+      intercept[Crash] { owner.commit(first, Seq(s.lake.written("A", 0))); () }
+      intercept[Crash] { dying.commit(drops, Nil, Nil, Vector(s.drop("B"))); () }
+      val outside = s.client(s.store.client(works = !isAway))
+      outside.lookForNames()
+      assert(outside.unfinished().map(_.number) == Vector(1L))
+      // Its folder is not to be deleted with its schema.
+      assert(outside.claimed().contains(s.lake.path("B")))
+      assert(outside.makeNames() == (if (isAway) Set(s.key("B")) else Set.empty))
+      assert(s.places.contains("B") == isAway)
+      assert(outside.unfinished().map(_.number) == Vector(1L))
+    }
+  }
+
   test(
     "the MAKING of a change without an answer stays when the next try is late and puts it right"
   ) {

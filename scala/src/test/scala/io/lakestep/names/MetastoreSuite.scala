@@ -15,6 +15,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.lakestep.{Errors, LakestepException}
 import io.lakestep.catalog.ExternalCatalogCalls
+import io.lakestep.commit.Catalogs
 import io.lakestep.timeline.{CommitEntry, Making, NameChange, NameKey, NamedObject, Requested}
 
 /** What entries have made of names, in Spark's own catalog; every call of it may be the last of a client. */
@@ -324,6 +325,29 @@ final class MetastoreSuite extends AnyFunSuite {
     intercept[AnalysisException](new Metastore(quick, s.conf)(entry, making))
     assert(new Metastore(s.catalog, s.conf)(entry, next).size == 1)
     assert(s.catalog.getDatabase("x").description == "theirs")
+  }
+
+  test("who makes names or puts them right knows whether anything may have been changed") {
+    for (isAsked <- Seq(true, false)) {
+      val s = new Scene
+      val entries = Vector("a", "b").map(f => s.entry(NameChange(s.key("x"), None, s.at(f))))
+      def answer() = throw new IllegalStateException("no answer")
+      val away = new ExternalCatalogCalls(s.catalog) {
+        override def getTable(schema: String, name: String): CatalogTable =
+          if (isAsked) answer() else super.getTable(schema, name)
+        override def createTable(table: CatalogTable, ignoreIfExists: Boolean): Unit = answer()
+        override def alterTable(table: CatalogTable): Unit = answer()
+      }
+      val metastore = new Metastore(away, s.conf)
+      def fails(work: => Any) = {
+        val failure = intercept[RuntimeException](work)
+        assert(failure.isInstanceOf[Catalogs.NothingChanged] == isAsked, failure)
+      }
+      fails(metastore(entries.head, making))
+      s.catalog.createTable(s.table("x", "a"), ignoreIfExists = false)
+      fails(metastore.repair(entries, Set.empty, making, next))
+      assert(s.places("x") == "a")
+    }
   }
 
   /** As Hive before 3.0, which keeps where a schema lies, and one that keeps no property. */

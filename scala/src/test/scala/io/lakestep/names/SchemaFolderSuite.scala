@@ -1,8 +1,10 @@
 package io.lakestep.names
 
-import java.nio.file.{Files, Path => LocalPath}
+import java.io.IOException
+import java.nio.file.{Files, Path => LocalPath, Paths}
 
 import org.apache.hadoop.conf.Configuration
+import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.catalog.{
   CatalogDatabase, CatalogStorageFormat, CatalogTable, CatalogTableType, InMemoryCatalog
@@ -44,6 +46,30 @@ class SchemaFolderSuite extends AnyFunSuite {
     }
   }
 
+  /** Says nothing of whether it has dropped a schema, which it does later. */
+  private class Late extends InMemoryCatalog {
+    private var asked = Option.empty[(String, Boolean)]
+
+    override def dropDatabase(name: String, ignoreIfNotExists: Boolean, cascade: Boolean): Unit = {
+      asked = Some((name, cascade))
+      val lost = new RuntimeException(new IOException("the connection was lost"))
+      throw new AnalysisException(
+        "_LEGACY_ERROR_TEMP_3065",
+        Map("clazz" -> "TException", "msg" -> "lost"),
+        Some(lost)
+      )
+    }
+
+    def happens(): Unit =
+      for ((name, cascade) <- asked)
+        super.dropDatabase(name, ignoreIfNotExists = false, cascade)
+  }
+
+  private def drop(catalog: InMemoryCatalog, schema: CatalogDatabase, cascade: Boolean): Unit =
+    SchemaFolder.drop(catalog, conf, schema, cascade) {
+      Files.exists(Paths.get(schema.locationUri).resolve("dropped"))
+    }
+
   private def scene(catalog: InMemoryCatalog): (LocalPath, CatalogDatabase) = {
     val folder = Files.createTempDirectory("schema")
     val schema = CatalogDatabase("s", "", folder.toUri, Map.empty)
@@ -75,27 +101,46 @@ class SchemaFolderSuite extends AnyFunSuite {
       for (k <- 1 to Changes) {
         val catalog = new Failing(k, dies)
         val (folder, schema) = scene(catalog)
-        intercept[IllegalStateException](SchemaFolder.drop(catalog, conf, schema, cascade = true))
+        intercept[IllegalStateException](drop(catalog, schema, cascade = true))
         assert(catalog.databaseExists("s"), k)
         if (!dies) assert(catalog.getDatabase("s").locationUri == schema.locationUri, k)
         catalog.revived()
         // The next one meets the schema where that has left it.
         val left = catalog.getDatabase("s")
-        if (left.locationUri == schema.locationUri)
-          SchemaFolder.drop(catalog, conf, left, cascade = true)
-        else catalog.dropDatabase("s", ignoreIfNotExists = false, cascade = true)
+        drop(catalog, left, cascade = true)
         assert(!catalog.databaseExists("s"), k)
         assert(Files.exists(folder.resolve("dropped/_delta_log/0.json")), k)
       }
     }
 
-  test("without CASCADE a schema that is not empty stays as it is") {
-    val catalog = new Failing(-1, dies = false)
-    val (folder, schema) = scene(catalog)
-    intercept[org.apache.spark.sql.AnalysisException] {
-      SchemaFolder.drop(catalog, conf, schema, cascade = false)
+  test("a drop without an answer, which happens late, has deleted nothing of others") {
+    for (cascade <- Seq(false, true)) {
+      val catalog = new Late
+      val (folder, schema) = scene(catalog)
+      if (!cascade) catalog.dropTable("s", "live", ignoreIfNotExists = false, purge = false)
+      intercept[AnalysisException](drop(catalog, schema, cascade))
+      assert(catalog.databaseExists("s"))
+      catalog.happens()
+      assert(!catalog.databaseExists("s"))
+      assert(Files.exists(folder.resolve("dropped/_delta_log/0.json")))
     }
-    assert(catalog.getDatabase("s") == schema && catalog.listTables("s") == Seq("live"))
-    assert(Files.exists(folder.resolve("dropped")))
   }
+
+  for (dropped <- Seq(false, true))
+    test(
+      s"without CASCADE a schema that is not empty stays as it is, emptied meanwhile: $dropped"
+    ) {
+      val catalog = new Failing(-1, dies = false)
+      val (folder, schema) = scene(catalog)
+      def emptied() =
+        if (dropped) catalog.dropTable("s", "live", ignoreIfNotExists = false, purge = false)
+      val refused = intercept[AnalysisException] {
+        SchemaFolder.drop(catalog, conf, schema, cascade = false) {
+          emptied()
+          false
+        }
+      }
+      assert(refused.getCondition == "SCHEMA_NOT_EMPTY" && catalog.getDatabase("s") == schema)
+      assert(Files.exists(folder.resolve("dropped")))
+    }
 }
