@@ -27,10 +27,14 @@ private[names] object LeftNames {
     else
       changes.exists { c =>
         NamedObject.areSame(now, c.after) || isHalfMade(c, now) ||
-        c.drops && (now.isEmpty || NamedObject.areSame(now, c.before) &&
-          now.forall(n => c.before.exists(n.isAsOld)))
+        c.drops && (now.isEmpty || isSameTable(now, c.before))
       }
   }
+
+  /** A view or a schema that is as it was has been made anew. */
+  private def isSameTable(now: Option[NamedObject], old: Option[NamedObject]): Boolean =
+    NamedObject.areSame(now, old) &&
+      now.exists(n => n.kind == NamedObject.Table && old.exists(n.isAsOld))
 
   /**
    * Whether somebody ended halfway: what cannot be altered is dropped first, and a schema is moved

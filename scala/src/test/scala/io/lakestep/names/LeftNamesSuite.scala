@@ -23,4 +23,14 @@ class LeftNamesSuite extends AnyFunSuite {
     // As it is to be, where others may be about to drop it, and as others have altered it.
     assert(!mayBe(now) && !mayBe(now.map(_.asExternal)) && !mayBe(table("of others")))
   }
+
+  test("a view or a schema that is as it was before a drop is not left by a late client") {
+    for (kind <- Seq(NamedObject.Table, NamedObject.View, NamedObject.Schema)) {
+      val old = Some(NamedObject(kind, Some(TableRef("file:/lake/t")), Json.obj()))
+      val history = Vector(NameChange(name, old, None))
+      assert(LeftNames.mayBe(history, old) == (kind == NamedObject.Table), kind)
+      // Who has made it may be late, too.
+      assert(LeftNames.mayBe(NameChange(name, None, old) +: history, old))
+    }
+  }
 }
