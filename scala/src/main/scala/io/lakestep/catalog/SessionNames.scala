@@ -134,7 +134,7 @@ final class SessionNames(session: SparkSession, base: ExternalCatalog)
       Metastore.schema(base, name) match {
         case Some(schema) =>
           def conf = session.sessionState.newHadoopConf()
-          SchemaFolder.drop(base, conf, schema, cascade)(
+          SchemaFolder.drop(base, conf, schema, ignoreIfNotExists, cascade)(
             FolderOfAnother.holdsTables(session, schema)
           )
         case None => super.dropDatabase(name, ignoreIfNotExists, cascade)

@@ -46,7 +46,7 @@ private[commit] final class Collector(env: Environment, abort: Vector[String] =>
     old.diff(aborted).filter(hasEnded).foreach(timeline.deleteRequested)
     for {
       (making, time) <- timeline.makings() if time < before
-      if LateNames.isForgotten(timeline, making, time, clock.nowMs())
+      if LateNames.isForgotten(time, clock.nowMs())(timeline.appliedMs(making.number))
     } timeline.deleteMaking(making)
     for ((path, _) <- found)
       KeptLogs.tidy(stores, path, before)(timeline.snapshots.all().map(_.id).toSet)
@@ -79,7 +79,7 @@ private[commit] final class Collector(env: Environment, abort: Vector[String] =>
     )
   }
 
-  /** Transactions with staged commits in a table, all of which are old; without any they are, too. */
+  /** Transactions whose staged commits in a table are all old; where none is left, who are old themselves. */
   private def segments(path: TableRef, log: String, before: Long): Vector[String] =
     if (!Bindings.read(stores, path).exists(_.log == log)) Vector.empty
     else {

@@ -179,13 +179,13 @@ final class Database private[lakestep] (
   def makeNames(): Set[NameKey] =
     if (timeline.known.lastNames == 0) Set.empty
     else {
-      val above =
-        try {
-          val view = timeline.refresh()
-          if (view.snapshot.names.unapplied.nonEmpty) names.applyPending(view)
-          names.applyAbove(view).map(_.key)
-        } catch { case NonFatal(_) => Vector.empty }
-      (timeline.known.snapshot.names.pending.keySet ++ above)
+      try {
+        val view = timeline.refresh()
+        if (view.snapshot.names.unapplied.nonEmpty) names.applyPending(view)
+        names.applyAbove(view)
+      } catch { case NonFatal(_) => () }
+      val known = timeline.known
+      (known.snapshot.names.pending.keySet ++ names.unmadeAbove(known))
         .filter(k => options.catalogs.has(k.metastore))
     }
 

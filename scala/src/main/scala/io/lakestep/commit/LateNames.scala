@@ -9,9 +9,7 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import io.lakestep.Errors
-import io.lakestep.timeline.{
-  CommitEntry, EntryStatus, Making, NameChange, NameKey, NamedObject, Timeline
-}
+import io.lakestep.timeline.{CommitEntry, EntryStatus, Making, NameChange, NameKey, NamedObject}
 
 /**
  * Step 14 (g): a client that makes names of an entry and sleeps may change them when others have made
@@ -32,8 +30,8 @@ private[commit] final class LateNames(
   /** What failed once, and may have an effect later. */
   private val unsure = ConcurrentHashMap.newKeySet[Making].asScala
 
-  /** Of which nobody thinks any more. */
-  private val forgotten = ConcurrentHashMap.newKeySet[Making].asScala
+  /** When the names of an entry were noted to be made. */
+  private val applied = TrieMap.empty[Long, Long]
 
   /** Those that this client has waited for in vain, and waits for no more. */
   private val silent = ConcurrentHashMap.newKeySet[Making].asScala
@@ -66,7 +64,11 @@ private[commit] final class LateNames(
   }
 
   /** To be called when it has changed nothing this time, and may try again. */
-  def unchanged(making: Making): Unit = if (!unsure(making)) end(making)
+  def unchanged(making: Making): Unit = if (!unsure(making))
+    try {
+      timeline.deleteMaking(making)
+      failed.remove(making.number, making)
+    } catch { case NonFatal(_) => failed.update(making.number, making) }
 
   /** Whether a client may be at work on a name that this entry changes, or have died there. */
   def isOver(entry: CommitEntry, mine: Set[Making]): Boolean =
@@ -107,10 +109,10 @@ private[commit] final class LateNames(
 
   /** Not while the names that it was about are not made, or have just been: who makes them puts them right. */
   private def isForgotten(making: Making, time: Long): Boolean =
-    forgotten(making) || {
-      val isSo = LateNames.isForgotten(timeline, making, time, clock.nowMs())
-      if (isSo) forgotten += making
-      isSo
+    LateNames.isForgotten(time, clock.nowMs()) {
+      val asked = applied.get(making.number).orElse(timeline.appliedMs(making.number))
+      asked.foreach(applied.update(making.number, _))
+      asked
     }
 
   /**
@@ -340,10 +342,14 @@ private[commit] object LateNames {
   /** How often BEGIN looks for what others have left. */
   private val EveryMs = TimeUnit.MINUTES.toMillis(10)
 
-  /** Whether a MAKING of this time is of nobody's concern any more. */
-  def isForgotten(timeline: Timeline, making: Making, timeMs: Long, nowMs: Long): Boolean =
+  /**
+   * Whether a MAKING of this time is of nobody's concern any more.
+   *
+   * @param appliedMs when the names of its entry were noted to be made
+   */
+  def isForgotten(timeMs: Long, nowMs: Long)(appliedMs: => Option[Long]): Boolean =
     timeMs < nowMs - GivenUpMs || timeMs < nowMs - ForgottenMs &&
-      timeline.isAppliedBefore(making.number, nowMs - ForgottenMs)
+      appliedMs.exists(_ < nowMs - ForgottenMs)
 
   /** Who has begun since then is taken for awake, and waited for so long, in such steps. */
   private val YoungMs = 10000L

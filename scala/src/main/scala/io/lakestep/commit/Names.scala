@@ -1,75 +1,24 @@
 package io.lakestep.commit
 
+import java.util.concurrent.ConcurrentHashMap
+
 import scala.collection.mutable
+import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import io.lakestep.{Json, LakestepException}
 import io.lakestep.log.TableRef
-import io.lakestep.storage.CanonicalPath
 import io.lakestep.timeline.{
   CommitEntry, Conflict, EntryStatus, Making, NameChange, NameKey, NamedObject, Purge, Rule,
   TimelineSnapshot, TimelineView
 }
 
-/**
- * What a transaction changes names of, and relies on names for.
- *
- * @param read names that it depends on
- * @param purges dropped tables whose data it deletes
- * @param paths tables that it writes, or has read where that counts
- */
-private[commit] final case class TouchedNames(
-    changes: Vector[NameChange],
-    read: Set[NameKey],
-    purges: Vector[Purge],
-    paths: Set[String] = Set.empty) {
-  import TouchedNames.namedBy
-
-  def isEmpty: Boolean = changes.isEmpty && purges.isEmpty
-
-  /** A metastore may spell a place otherwise than who writes there. */
-  private lazy val places = paths.map(CanonicalPath.place)
-
-  def meets(entry: CommitEntry): Boolean =
-    entry.names.exists(meets(_)) || purge(entry).isDefined
-
-  /** What one purges and the other one names, writes or purges. */
-  def purge(entry: CommitEntry): Option[Purge] =
-    if (purges.isEmpty && entry.purges.isEmpty) None
-    else {
-      def find(all: Vector[Purge], others: Iterable[String]) = all.find { purge =>
-        val place = CanonicalPath.place(purge.path.uri)
-        others.exists(CanonicalPath.areNested(place, _))
-      }
-      find(entry.purges, places ++ namedBy(changes))
-        .orElse(find(purges, TouchedNames.placesOf(entry)))
-    }
-
-  def meets(theirs: NameChange): Boolean =
-    changes.exists(_.key.meets(theirs.key)) || read(theirs.key) || moves(theirs)
-
-  /** Their change takes a name from a table that we write, or that what we read depends on. */
-  private def moves(theirs: NameChange): Boolean = {
-    def path(o: Option[NamedObject]) = o.filter(_.kind == NamedObject.Table).flatMap(_.path)
-    path(theirs.before) != path(theirs.after) &&
-    path(theirs.before).exists(p => places(CanonicalPath.place(p.uri)))
-  }
-}
-
-private[commit] object TouchedNames {
-
-  /** Where what an entry names, writes or purges lies. */
-  def placesOf(entry: CommitEntry): Vector[String] = namedBy(entry.names) ++
-    (entry.tables.map(_.path) ++ entry.purges.map(_.path)).map(p => CanonicalPath.place(p.uri))
-
-  private def namedBy(changes: Vector[NameChange]): Vector[String] =
-    changes.flatMap(_.after).filter(_.kind == NamedObject.Table).flatMap(_.path)
-      .map(p => CanonicalPath.place(p.uri))
-}
-
 /** Steps 5 and 14: whether others have changed one, and what entries make of them. */
 private[commit] final class Names(env: Environment, late: LateNames) {
   import env.{timeline, clock, options, safeguards}
+
+  /** Entries that were above the finished prefix when their names were found to be made. */
+  private val noted = ConcurrentHashMap.newKeySet[Long].asScala
 
   /** 14 (c): an entry after the snapshot has changed one of them; or the metastore says something else. */
   def conflict(
@@ -193,13 +142,24 @@ private[commit] final class Names(env: Environment, late: LateNames) {
     ()
   }
 
-  /** The same for completed entries after one that is not finished. Gives what is left. */
-  def applyAbove(view: TimelineView): Vector[NameChange] =
+  /** The same for completed entries after one that is not finished. */
+  def applyAbove(view: TimelineView): Unit =
+    for ((entry, hash) <- above(view) if !isNoted(entry)) {
+      trying(_ => ())(late.letFinish(entry.number, Set.empty))
+      apply(entry, hash)
+      isNoted(entry)
+    }
+
+  /** The names of such entries that are not known to be made. */
+  def unmadeAbove(view: TimelineView): Set[NameKey] =
+    above(view).map(_._1).filterNot(e => noted(e.number)).flatMap(_.names.map(_.key)).toSet
+
+  /** Those over names of this client's metastores, with their hashes. */
+  private def above(view: TimelineView): Vector[(CommitEntry, String)] =
     view.after(view.finished).filter(_.isCompleted).map(s => (s.entry, s.hash)).collect {
-      case (entry: CommitEntry, hash) if entry.names.nonEmpty && !isNoted(entry) =>
-        apply(entry, hash)
-        if (isNoted(entry)) Vector.empty else entry.names
-    }.flatten
+      case (c: CommitEntry, hash) if metastores(c.names).exists(options.catalogs.has(_)) =>
+        (c, hash)
+    }
 
   /** None over the names of an earlier one that is not made. Gives what is left. */
   private def makeAll(
@@ -276,8 +236,11 @@ private[commit] final class Names(env: Environment, late: LateNames) {
   private def isMade(entry: CommitEntry): Boolean = safeguards.heedsNotedNames &&
     !quietly(entry)(timeline.isApplied(entry.number)).contains(false)
 
-  private def isNoted(entry: CommitEntry): Boolean =
-    quietly(entry)(timeline.isApplied(entry.number)).contains(true)
+  private def isNoted(entry: CommitEntry): Boolean = noted(entry.number) || {
+    val isSo = quietly(entry)(timeline.isApplied(entry.number)).contains(true)
+    if (isSo) noted += entry.number
+    isSo
+  }
 
   /**
    * Whether earlier entries over its names are made, which this tries. Of those above its snapshot none

@@ -123,7 +123,7 @@ private[lakestep] final class Metastore(
     val isUnmoved = NamedObject.areSame(change.before, change.after)
     if (NamedObject.areSame(now, change.after) && !isUnmoved) None
     else if (NamedObject.areSame(now, change.before) || LeftNames.isHalfMade(change, now)) {
-      if (isDrop && now.isDefined) endDrops(change.key.schema)
+      if (isDrop && now.isDefined) endDrops(change.key.schema, begins)
       if (isDrop && all(change.key).nonEmpty) {
         begins()
         putBack(change, now)
@@ -218,12 +218,15 @@ private[lakestep] final class Metastore(
   }
 
   /** Those of others who have died, or have not ended yet, in a schema that goes. */
-  private def endDrops(schema: String): Unit =
+  private def endDrops(schema: String, begins: () => Unit): Unit =
     for {
       name <- catalog.listTables(schema) if Metastore.isAside(name)
       there <- Metastore.table(catalog, schema, name)
       if !Metastore.isManaged(there)
-    } dropName(schema, name)
+    } {
+      begins()
+      dropName(schema, name)
+    }
 
   private def makeSchema(change: NameChange, making: Making): Unit =
     (change.before, change.after) match {

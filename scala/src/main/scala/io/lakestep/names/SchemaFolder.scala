@@ -2,6 +2,7 @@ package io.lakestep.names
 
 import java.io.IOException
 import java.util.UUID
+import java.util.regex.Pattern
 
 import scala.annotation.tailrec
 import scala.util.control.NonFatal
@@ -36,15 +37,21 @@ private[lakestep] object SchemaFolder {
       catalog: ExternalCatalog,
       conf: => Configuration,
       schema: CatalogDatabase,
+      ignoreIfNotExists: Boolean,
       cascade: Boolean)(holdsTables: => Boolean): Unit = {
     val name = schema.name
+    def isInUse =
+      try catalog.listTables(name).nonEmpty
+      catch { case e: AnalysisException if e.getCondition == "SCHEMA_NOT_FOUND" => false }
     // Before that is asked: what has no name now has been dropped by then.
-    if (!cascade && (catalog.listTables(name) ++ catalog.listFunctions(name, "*")).nonEmpty) {
+    if (!cascade && isInUse) {
       val shown = name.replace("`", "``")
       throw new AnalysisException("SCHEMA_NOT_EMPTY", Map("schemaName" -> s"`$shown`"))
     }
-    if (holdsTables) dropLeaving(catalog, conf, schema, cascade)
-    else catalog.dropDatabase(name, ignoreIfNotExists = true, cascade)
+    // Whoever has moved it may put it back.
+    val isMoved = Moved.matches(schema.locationUri.toString)
+    if (isMoved || holdsTables) dropLeaving(catalog, conf, schema, cascade)
+    else catalog.dropDatabase(name, ignoreIfNotExists, cascade)
   }
 
   private def dropLeaving(
@@ -53,26 +60,29 @@ private[lakestep] object SchemaFolder {
       schema: CatalogDatabase,
       cascade: Boolean): Unit = {
     val name = schema.name
-    def elsewhere() = leave(catalog, conf, schema, s".dropping-${UUID.randomUUID}")
+    var isAsked = false
     try {
+      // Where it cannot be moved, nothing of it is dropped.
+      leave(catalog, conf, schema, s"$Dropping${UUID.randomUUID}")
       if (cascade) {
-        // Where it cannot be moved, nothing of it is dropped.
-        elsewhere()
-        catalog.alterDatabase(schema)
         catalog.listTables(name)
           .foreach(catalog.dropTable(name, _, ignoreIfNotExists = true, purge = false))
         catalog.listFunctions(name, "*").foreach(catalog.dropFunction(name, _))
       }
-      elsewhere()
+      isAsked = true
       catalog.dropDatabase(name, ignoreIfNotExists = true, cascade = cascade)
     } catch {
       case failure: Throwable =>
-        if (isAnswer(failure))
+        if (!isAsked || isAnswer(failure))
           try catalog.alterDatabase(schema)
           catch { case NonFatal(_) => () }
         throw failure
     }
   }
+
+  private val Dropping = ".dropping-"
+  private val Moved =
+    s".*/(${Pattern.quote(Dropping)}|${Pattern.quote(LeftNames.Elsewhere)})[^/]*/?".r
 
   /** Not where the connection was lost, or closed as the statement was cancelled. */
   @tailrec

@@ -36,11 +36,11 @@ private[timeline] trait NameFiles {
     isThere
   }
 
-  /** Whether that was put, by the store's time, before a time. */
-  def isAppliedBefore(number: Long, timeMs: Long): Boolean = {
+  /** When that was put, by the store's time. */
+  def appliedMs(number: Long): Option[Long] = {
     val name = appliedFile(number).split('/').last
     store.list(appliedFile(number).stripSuffix(s"/$name"), name)
-      .exists(f => f.name == name && f.modifiedMs < timeMs)
+      .find(_.name == name).map(_.modifiedMs)
   }
 
   private def makingFile(making: Making) = f"$root/makings/${making.number}%020d.${making.id}.json"

@@ -127,10 +127,11 @@ private[commit] final class NamedLake {
       catalogs: Catalogs = store.client(),
       observer: CommitSteps = CommitSteps.Silent,
       safeguards: Safeguards = Safeguards.all,
-      interval: Int = 64): Database = lake.client(
+      interval: Int = 64,
+      pause: Long => Unit = _ => ()): Database = lake.client(
     observer,
     options =
-      Lake.Forgetful.copy(catalogs = catalogs, checkpointInterval = interval, pause = _ => ()),
+      Lake.Forgetful.copy(catalogs = catalogs, checkpointInterval = interval, pause = pause),
     safeguards = safeguards
   )
 

@@ -289,30 +289,49 @@ final class NamesSuite extends AnyFunSuite {
     }
   }
 
+  /** An entry over rows of A that nobody has finished, and above it one that drops B. */
+  private def dropsAbove(s: NamedLake)(meanwhile: => Unit): Unit = {
+    val (drops, owner) = (
+      s.client(observer = new CommitSteps {
+        override def beforeNames(entry: CommitEntry): Unit = meanwhile
+      }),
+      s.client(observer = new CommitSteps {
+        override def ordered(entry: CommitEntry): Unit = throw new Crash
+      })
+    )
+    val (second, first) = (s.lake.begin(drops), s.lake.begin(owner))
+    s.lake.stage(first, "A", 0, s.lake.add("a2"))
+    intercept[Crash] { owner.commit(first, Seq(s.lake.written("A", 0))); () }
+    assert(isCommitted(drops.commit(second, Nil, Nil, Vector(s.drop("B")))))
+  }
+
   test("a statement outside meets names that were changed above an entry that is not finished") {
     for (isAway <- Seq(false, true)) {
       val s = new NamedLake
-      val (dying, owner) = (
-        s.client(observer = new CommitSteps {
-          override def beforeNames(entry: CommitEntry): Unit = throw new Crash
-        }),
-        s.client(observer = new CommitSteps {
-          override def ordered(entry: CommitEntry): Unit = throw new Crash
-        })
-      )
-      val (drops, first) = (s.lake.begin(dying), s.lake.begin(owner))
-      s.lake.stage(first, "A", 0, s.lake.add("a2"))
-      intercept[Crash] { owner.commit(first, Seq(s.lake.written("A", 0))); () }
-      intercept[Crash] { dying.commit(drops, Nil, Nil, Vector(s.drop("B"))); () }
+      intercept[Crash](dropsAbove(s)(throw new Crash))
+      val left = makings(s)
+      val elsewhere = s.client(s.store.client(id = "other"))
+      elsewhere.lookForNames()
+      assert(elsewhere.makeNames().isEmpty && makings(s) == left)
       val outside = s.client(s.store.client(works = !isAway))
       outside.lookForNames()
-      assert(outside.unfinished().map(_.number) == Vector(1L))
       // Its folder is not to be deleted with its schema.
       assert(outside.claimed().contains(s.lake.path("B")))
       assert(outside.makeNames() == (if (isAway) Set(s.key("B")) else Set.empty))
       assert(s.places.contains("B") == isAway)
       assert(outside.unfinished().map(_.number) == Vector(1L))
     }
+  }
+
+  test("it waits for who has just begun to make them") {
+    val s = new NamedLake
+    var waits = 0
+    val outside = s.client(pause = _ => waits += 1)
+    dropsAbove(s) {
+      outside.lookForNames()
+      assert(waits == 0 && outside.makeNames().isEmpty)
+    }
+    assert(waits > 0 && !s.places.contains("B"))
   }
 
   test(

@@ -15,13 +15,15 @@ import org.scalatest.funsuite.AnyFunSuite
 /** DROP SCHEMA of one in whose folder tables lie that have no name, wherever the client fails or dies. */
 class SchemaFolderSuite extends AnyFunSuite {
 
-  /** Fails at the k-th change; once it is dead it changes nothing more. */
-  private class Failing(k: Int, dies: Boolean) extends InMemoryCatalog {
+  /** Fails at the k-th change, or its connection is lost; once it is dead it changes nothing more. */
+  private class Failing(k: Int, dies: Boolean, isLost: Boolean = false) extends InMemoryCatalog {
     private var changes = 0
 
     private def changing(): Unit = {
       changes += 1
-      if (changes == k || dies && changes > k) throw new IllegalStateException(s"change $changes")
+      if (changes == k || dies && changes > k)
+        throw new RuntimeException(if (isLost) new IOException("lost")
+        else new Exception("refused"))
     }
 
     def revived(): Unit = changes = Int.MinValue
@@ -66,7 +68,7 @@ class SchemaFolderSuite extends AnyFunSuite {
   }
 
   private def drop(catalog: InMemoryCatalog, schema: CatalogDatabase, cascade: Boolean): Unit =
-    SchemaFolder.drop(catalog, conf, schema, cascade) {
+    SchemaFolder.drop(catalog, conf, schema, ignoreIfNotExists = false, cascade) {
       Files.exists(Paths.get(schema.locationUri).resolve("dropped"))
     }
 
@@ -91,27 +93,44 @@ class SchemaFolderSuite extends AnyFunSuite {
 
   private val conf = new Configuration(false)
 
-  /** Two to see that it can be moved, a table, one more, and the schema. */
-  private val Changes = 5
+  /** That it is moved, a table, and the schema. */
+  private val Changes = 3
 
-  for (dies <- Seq(false, true))
+  for (dies <-
+      Seq(false, true);
+    isLost <- Seq(false, true))
     test(
-      s"a client that ${if (dies) "dies" else "fails"} at any change has deleted nothing of others"
+      s"a client that ${if (dies) "dies" else "fails"} at any change has deleted nothing of others" +
+        (if (isLost) ", if its connection is lost" else "")
     ) {
       for (k <- 1 to Changes) {
-        val catalog = new Failing(k, dies)
+        val catalog = new Failing(k, dies, isLost)
         val (folder, schema) = scene(catalog)
-        intercept[IllegalStateException](drop(catalog, schema, cascade = true))
+        intercept[RuntimeException](drop(catalog, schema, cascade = true))
         assert(catalog.databaseExists("s"), k)
-        if (!dies) assert(catalog.getDatabase("s").locationUri == schema.locationUri, k)
+        // What it was to drop may be dropped later.
+        if (!dies) {
+          val isBack = catalog.getDatabase("s").locationUri == schema.locationUri
+          assert(isBack == (k < Changes || !isLost), k)
+        }
         catalog.revived()
         // The next one meets the schema where that has left it.
-        val left = catalog.getDatabase("s")
-        drop(catalog, left, cascade = true)
+        drop(catalog, catalog.getDatabase("s"), cascade = true)
         assert(!catalog.databaseExists("s"), k)
         assert(Files.exists(folder.resolve("dropped/_delta_log/0.json")), k)
       }
     }
+
+  test(
+    "who meets a schema that another client has moved, which puts it back then, leaves its folder"
+  ) {
+    val catalog = new InMemoryCatalog
+    val (folder, schema) = scene(catalog)
+    val moved = folder.resolve(".dropping-1").toUri
+    drop(catalog, schema.copy(locationUri = moved), cascade = true)
+    assert(!catalog.databaseExists("s"))
+    assert(Files.exists(folder.resolve("dropped/_delta_log/0.json")))
+  }
 
   test("a drop without an answer, which happens late, has deleted nothing of others") {
     for (cascade <- Seq(false, true)) {
@@ -135,7 +154,7 @@ class SchemaFolderSuite extends AnyFunSuite {
       def emptied() =
         if (dropped) catalog.dropTable("s", "live", ignoreIfNotExists = false, purge = false)
       val refused = intercept[AnalysisException] {
-        SchemaFolder.drop(catalog, conf, schema, cascade = false) {
+        SchemaFolder.drop(catalog, conf, schema, ignoreIfNotExists = false, cascade = false) {
           emptied()
           false
         }
