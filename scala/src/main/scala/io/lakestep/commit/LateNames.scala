@@ -280,8 +280,7 @@ private[commit] final class LateNames(
    */
   def all(forgets: Boolean): Unit = quietly {
     for ((making, time) <- timeline.makings())
-      if (!isForgotten(making, time)) of(making)
-      else if (forgets) timeline.deleteMaking(making)
+      if (forgets && isForgotten(making, time)) timeline.deleteMaking(making) else of(making)
   }
 
   /**

@@ -206,7 +206,7 @@ private[commit] final class Names(env: Environment, late: LateNames) {
     val made = trying {
       case unchanged: Catalogs.NothingChanged =>
         behind(entry, unchanged.getCause)
-        late.unchanged(making)
+        late.end(making)
       case e =>
         behind(entry, e)
         late.fail(making)

@@ -277,18 +277,6 @@ final class NamesSuite extends AnyFunSuite {
     assert(s.places == Map("D" -> "A", "B" -> "B"))
   }
 
-  test("a MAKING that is forgotten is heeded by nobody") {
-    for (isForgotten <- Seq(true, false)) {
-      val (s, _) = leftWrong()
-      val (left, db) =
-        (s.places, s.client(safeguards = Safeguards.all.copy(repairsAtBegin = false)))
-      s.lake.clock.advance(if (isForgotten) 2 * 3600 * 1000 else 60 * 1000)
-      val stale = NameChange(s.key("B"), Some(s.named("A")), None)
-      assert(rule(s.commit(db, stale)).contains(Rule.NameChanged))
-      assert((s.places == left) == isForgotten)
-    }
-  }
-
   /** An entry over rows of A that nobody has finished, and above it one that drops B. */
   private def dropsAbove(s: NamedLake)(meanwhile: => Unit): Unit = {
     val (drops, owner) = (
