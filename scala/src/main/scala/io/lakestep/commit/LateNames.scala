@@ -64,7 +64,7 @@ private[commit] final class LateNames(
   }
 
   /** To be called when it has changed nothing this time, and may try again. */
-  def unchanged(making: Making): Unit = if (!unsure(making))
+  private def unchanged(making: Making): Unit = if (!unsure(making))
     try {
       timeline.deleteMaking(making)
       failed.remove(making.number, making)

@@ -258,18 +258,10 @@ final class NamesSuite extends AnyFunSuite {
   test("who fails to put a name right before the first change leaves no MAKING") {
     val (s, _) = leftWrong()
     val left = makings(s)
-    val real = s.store.client()
     var isAway = true
-    val other = s.client(new ForwardingCatalogs(real) {
-      override def repair(
-          entries: Vector[CommitEntry],
-          atRisk: Set[NameKey],
-          left: Making,
-          making: Making,
-          again: NameChange => NameChange): Vector[Throwable] =
-        if (isAway) throw new Catalogs.NothingChanged(new IllegalStateException("away"))
-        else real.repair(entries, atRisk, left, making, again)
-    })
+    def answer(): Unit =
+      if (isAway) throw new Catalogs.NothingChanged(new IllegalStateException("away"))
+    val other = s.client(s.store.client(repairing = () => answer()))
     for (_ <- 1 to 3) other.recover()
     assert(makings(s) == left)
     isAway = false

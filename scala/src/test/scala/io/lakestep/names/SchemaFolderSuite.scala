@@ -145,6 +145,7 @@ class SchemaFolderSuite extends AnyFunSuite {
     }
   }
 
+  // Where it was asked later, it would be empty, and its folder would go.
   for (dropped <- Seq(false, true))
     test(
       s"without CASCADE a schema that is not empty stays as it is, emptied meanwhile: $dropped"
@@ -160,6 +161,7 @@ class SchemaFolderSuite extends AnyFunSuite {
         }
       }
       assert(refused.getCondition == "SCHEMA_NOT_EMPTY" && catalog.getDatabase("s") == schema)
+      assert(catalog.listTables("s") == Seq("live"))
       assert(Files.exists(folder.resolve("dropped")))
     }
 }
